@@ -188,6 +188,13 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
     roots = [*roots, *effects]
     order, bases = _needed(roots)
     ops = {node.op for node in order}
+    if Op.CONCAT in ops and contracts not in ("off", "exact"):
+        from smelt.compiler.together import together  # which few processes need
+
+        joined = together(roots, order)
+        if joined != roots:
+            roots = joined
+            order, bases = _needed(roots)
     varying = _varying(order, bases) if integers else ()
     checks: dict[Node, Check] = {}
     if not ops.isdisjoint(_SPECIAL):

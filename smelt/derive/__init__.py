@@ -6,5 +6,6 @@ left alone; graphs of any depth are walked without recursion; what comes out is 
 that every transform can be applied again.
 """
 
+from smelt.derive.batch import batch_dependent
 from smelt.derive.custom import Call, Custom, Stopped, Variable, stopped
 from smelt.derive.moves import filled, is_constant, zeros

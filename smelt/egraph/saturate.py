@@ -30,7 +30,7 @@ def orders_of(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
 class Fuel(NamedTuple):
     """How much saturation may do."""
 
-    turns: int = 6
+    turns: int = 10
     forms: int = 2_000  # in all classes
     matches: int = 300  # of one rule in one turn
 

@@ -57,7 +57,7 @@ def lowered(candidate: Candidate, region: Region, profile: Profile) -> tuple[Can
 
 def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
     """What is worth trying, best first."""
-    contraction = contraction_of(region)
+    contraction = contraction_of(region, profile.multiplies_by_lane)
     if contraction is not None and len(contraction.summed) == 1:
         yield from word_programs(contraction, profile)
     if dict(region.roles).get("y") is not None and not profile.group_threads:

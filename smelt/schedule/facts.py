@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 from smelt.graph import Variable, upper
 from smelt.kernel import Expression, Region, extent
-from smelt.schedule.access import stride
+from smelt.schedule.access import lies_along, stride
 from smelt.schedule.choice import Actions
 
 SHORT_COLUMNS = 8  # columns that are not worth a vector if there are others
 LONG_COLUMNS = 16  # and how many others
+FEWEST_COLUMNS = 4  # that are worth one all the same if the others would have to be turned around first
 
 
 def sizes(axes: Iterable[Variable]) -> int:
@@ -85,8 +86,10 @@ class Contraction:
         return all(axis is not None and isinstance(extent(axis), int) for axis in axes)
 
 
-def contraction_of(region: Region) -> Contraction | None:
-    """The contraction of a region; None where it has none, or one of another form."""
+def contraction_of(region: Region, keeps: bool = False) -> Contraction | None:
+    """The contraction of a region; None where it has none, or one of another form. A vector `keeps` few columns where
+    it need not be filled.
+    """
     roles = dict(region.roles)
     if "y" not in roles or roles["y"].op != "reduce":
         return None
@@ -96,7 +99,7 @@ def contraction_of(region: Region) -> Contraction | None:
     if columns is None:
         return None
     if upper(extent(columns)) <= SHORT_COLUMNS:
-        columns = _longer(roles["A"], roles["B"], axes, columns)
+        columns = _longer(roles["A"], roles["B"], axes, columns, keeps and len(roles["y"].attribute.axes) == 1)
     a, b = ("A", "B") if columns in roles["B"].axes else ("B", "A")
     if columns in roles[a].axes or columns not in roles[b].axes:
         return None
@@ -107,8 +110,13 @@ def contraction_of(region: Region) -> Contraction | None:
     return Contraction(region, a, b, m, columns, tuple(roles["y"].attribute.axes), batch, rows)
 
 
-def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Variable) -> Variable:
-    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if that does."""
+def _longer(a: Expression, b: Expression, axes: Sequence[Variable], short: Variable, plain: bool) -> Variable:
+    """Columns instead of some that do not fill a vector: the longest axis of one factor alone, if that does; in a
+    `plain` product of matrices, unless the factor lies the other way and would have to be packed for little.
+    """
     own = [axis for axis in axes if (axis in a.axes) != (axis in b.axes) and isinstance(extent(axis), int)]
     best = max(own, key=lambda axis: upper(extent(axis)), default=short)
-    return best if best in own and upper(extent(best)) >= LONG_COLUMNS else short
+    if best not in own or upper(extent(best)) < LONG_COLUMNS:
+        return short
+    turned = not lies_along(a if best in a.axes else b, best)
+    return short if plain and turned and upper(extent(short)) >= FEWEST_COLUMNS else best

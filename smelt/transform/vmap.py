@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 
 from smelt import runtime, tree
-from smelt.derive.batch import batch_dependent
+from smelt.derive import batch_dependent
 from smelt.dtypes import uint32
 from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import Index, IndexLike, Node, build, row_major, shape_text

@@ -364,9 +364,150 @@ def _bounded_softmax(axis: int) -> Callable[[DType], Node]:
     return lambda dtype: build.composite("softmax", build.scale(build.tanh(leaf(dtype, 3, 5)), 7.0), axis=axis)
 
 
+# --- products of parts
+
+
+def _joined_kept(labels: str, side: str, axis: int, *parts: int) -> Callable[[DType], Node]:
+    """A product one of whose factors is joined of parts along an axis that is kept."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        own = [_SIZES[label] for label in (a if side == "left" else b)]
+        joined = build.concat([leaf(dtype, *own[:axis], size, *own[axis + 1 :]) for size in parts], axis)
+        factors = (joined, _of(dtype, b)) if side == "left" else (_of(dtype, a), joined)
+        return contract(*factors, labels)
+
+    return make
+
+
+def _attention_of_joined(dtype: DType) -> Node:
+    keys, values = (build.concat([leaf(dtype, 2, k, 3) for k in (4, 1)], 1) for _ in range(2))
+    return build.composite("attention", leaf(dtype, 2, 3, 3), keys, values)
+
+
+def _joined_products(labels: str, side: str, axis: int, count: int, columns: bool) -> Callable[[DType], Node]:
+    """Products of one factor by several others, joined; `columns`: with an axis for them that is new."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        common, other = _of(dtype, a if side == "left" else b), b if side == "left" else a
+        products = []
+        for _ in range(count):
+            factors = (common, _of(dtype, other))
+            product = contract(*(factors if side == "left" else factors[::-1]), labels)
+            new = (*product.shape[:axis], 1, *product.shape[axis:])
+            products.append(build.reshape(product, new) if columns else product)
+        return build.concat(products, axis)
+
+    return make
+
+
+def _parts() -> Found:
+    yield "joined_products", Example(_joined_products("mk,kn->mn", "left", 1, 2, False))
+    yield "joined_products", Example(_joined_products("mk,kn->nm", "right", 1, 4, False))
+    yield "joined_products", Example(_joined_products("zmk,zkn->zmn", "left", 2, 3, False))
+    yield "joined_columns", Example(_joined_products("mk,k->m", "left", 1, 4, True))
+    yield "joined_columns", Example(_joined_products("k,mk->m", "right", 0, 2, True))
+    yield "attention_of_joined", Example(_attention_of_joined)
+    yield "product_of_rows_joined", Example(_joined_kept("mk,kn->mn", "left", 0, 2, 1))
+    yield "product_of_rows_joined", Example(_joined_kept("mzk,zkn->zmn", "left", 0, 3, 4, 1))
+    yield "product_of_rows_joined", Example(_joined_kept("mzk,mkn->zmn", "left", 0, 1, 2))
+    yield "product_of_rows_joined", Example(_joined_kept("mk,kn->mn", "right", 1, 5, 2))
+    yield "product_of_rows_joined", Example(_joined_kept("mk,nk->nm", "right", 0, 5, 2))
+
+
+# --- products of quotients
+
+
+def _divided_product(labels: str, side: str, small: tuple[int, ...]) -> Callable[[DType], Node]:
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        mine, other = (a, b) if side == "left" else (b, a)
+        shape = tuple(_SIZES[label] for label in mine)
+        quotient = build.div(leaf(dtype, *shape), repeated(dtype, small, shape))
+        factors = (quotient, _of(dtype, other)) if side == "left" else (_of(dtype, other), quotient)
+        return contract(*factors, labels)
+
+    return make
+
+
+def _quotients() -> Found:
+    yield "divide_after_product", Example(_divided_product("mk,kn->mn", "left", (3, 1)), positive=True)
+    yield "divide_after_product", Example(_divided_product("zmk,zkn->nzm", "left", (2, 3, 1)), positive=True)
+    yield "divide_after_product", Example(_divided_product("mk,kn->mn", "left", (1, 1)), positive=True)
+    yield "divide_after_product", Example(_divided_product("mk,kn->mn", "right", (1, 7)), positive=True)
+
+
+# --- rows that are picked of products and sums
+
+
+def _at(axes: tuple[int, ...], number: tuple[int, ...], shape: tuple[int, ...]) -> Callable[[Node], Node]:
+    """Picked from x by an index of a shape with axes of size 1, along which it is repeated."""
+    return lambda x: build.gather(x, [build.broadcast_to(leaf(i64, *number), shape)], axes, shape)
+
+
+def _gathered_product(labels: str, pick: Callable[[Node], Node]) -> Callable[[DType], Node]:
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        return pick(contract(_of(dtype, a), _of(dtype, b), labels))
+
+    return make
+
+
+def _product_of_gathered(labels: str, side: str, rows: int) -> Callable[[DType], Node]:
+    """A product whose factor on this side is picked of fewer rows than it has itself."""
+
+    def make(dtype: DType) -> Node:
+        a, b = labels.partition("->")[0].split(",")
+        picked = tuple(_SIZES[label] for label in (a if side == "left" else b))
+        pick = _at((-1, *range(1, len(picked))), (picked[0], *(1 for _ in picked[1:])), picked)
+        table, other = pick(leaf(dtype, rows, *picked[1:])), _of(dtype, b if side == "left" else a)
+        return contract(*((table, other) if side == "left" else (other, table)), labels)
+
+    return make
+
+
+def _gathers() -> Found:
+    table: dict[str, list[Callable[[DType], Node]]] = {
+        "gather_of_product": [
+            _gathered_product("mk,kn->mn", _at((-1, 1), (2, 1), (2, 7))),
+            _gathered_product("mk,kn->mn", _at((0, -1), (1, 2), (3, 2))),
+            _gathered_product("mk,kn->nm", _at((1, -1), (2, 1), (2, 7))),
+            _gathered_product("zmk,zkn->zmn", _at((0, -1, 2), (2, 1, 1), (2, 1, 7))),
+            _gathered_product("zmk,zkn->zmn", _at((-1, 1, 2), (1, 1, 1), (1, 3, 7))),
+        ],
+        "gather_in_each_row_of_product": [
+            _gathered_product("mz,zn->mn", _at((0, -1), (3, 2), (3, 2))),
+            _gathered_product("mk,nk->mn", _at((0, -1), (3, 1), (3, 1))),
+        ],
+        "product_of_gathered": [
+            _product_of_gathered("mk,kn->mn", "left", 2),
+            _product_of_gathered("nzm,mz->n", "left", 3),
+            _product_of_gathered("nk,mk->mn", "left", 1),
+            _product_of_gathered("mk,nk->mn", "right", 3),
+            _product_of_gathered("mk,nkz->znm", "right", 2),
+        ],
+        "gather_of_reduction": [
+            lambda dtype, op=op, axes=axes: rows(build.reduce(op, leaf(dtype, 7, 5, 3), axes), 3)  # type: ignore[misc]
+            for op in ("add", "max")
+            for axes in ((1,), (2,), (1, 2))
+        ],
+        "rows_of_softmax": [_rows_of_composite(name, 1) for name in ("softmax", "log_softmax")],
+        "gather_repeated_later": [
+            lambda dtype: rows(repeated(dtype, (7, 1), (7, 5)), 3),
+            lambda dtype: rows(repeated(dtype, (7, 1, 3), (7, 5, 3)), 2),
+        ],
+        "gather_without_unit_axes": [
+            lambda dtype: rows(build.reshape(leaf(dtype, 7, 5), (7, 1, 5)), 3),
+            lambda dtype: rows(build.reshape(leaf(dtype, 7), (7, 1)), 3),
+        ],
+    }
+    yield from ((name, Example(make)) for name, makers in table.items() for make in makers)
+
+
 def _found() -> dict[str, list[Example]]:
     table: dict[str, list[Example]] = {}
-    for family in (_products, _sums, _joins, _picks, _functions):
+    for family in (_products, _sums, _joins, _picks, _functions, _gathers, _parts, _quotients):
         for name, example in family():
             table.setdefault(name, []).append(example)
     return table

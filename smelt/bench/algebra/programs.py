@@ -104,6 +104,29 @@ def _pooled(w: Words, cache: Any, new: Any) -> Any:
     return w.mean(w.concat([cache, new], 0), 0)
 
 
+def _heads_in_a_loop(w: Words, q: Any, k: Any, v: Any) -> Any:
+    features = 64
+    parts = []
+    for start in range(0, q.shape[1], features):
+        own = slice(start, start + features)
+        parts.append(w.softmax((q[:, own] @ k[:, own].T) * 0.125) @ v[:, own])
+    return w.concat(parts, 1)
+
+
+def _groups_in_a_loop(w: Words, x: Any, weight: Any) -> Any:
+    size = weight.shape[1]
+    return w.concat([x[:, k * size : (k + 1) * size] @ weight[k] for k in range(weight.shape[0])], 1)
+
+
+def _decode_with_cache(w: Words, q: Any, keys: Any, values: Any, key: Any, value: Any) -> Any:
+    keys, values = w.concat([keys, key], 1), w.concat([values, value], 1)
+    return w.softmax((q @ keys.swapaxes(-1, -2)) * 0.125) @ values
+
+
+def _normalised_rows(w: Words, table: Any, numbers: Any) -> Any:
+    return w.take(table * w.rsqrt(w.mean(table * table, -1)[:, None] + 1e-5), numbers)
+
+
 _REGROUPED: Mapping[str, Program] = {
     "lora": Program(
         "x (a b): 64 rows, 4096², a and b of rank 8",
@@ -291,4 +314,64 @@ _FAST: Mapping[str, Program] = {
     ),
 }
 
-PROGRAMS: Mapping[str, Program] = {**_REGROUPED, **_JOINED, **_PICKED, **_FAST}
+_TOGETHER: Mapping[str, Program] = {
+    "heads_in_a_loop": Program(
+        "attention of 12 heads, one by one: 32 queries and keys, 64 features",
+        Contract.REASSOCIATES,
+        _floats((32, 768), (32, 768), (32, 768)),
+        _heads_in_a_loop,
+    ),
+    "groups_in_a_loop": Program(
+        "64 layers of 16², each of its own part of 256 rows",
+        Contract.REASSOCIATES,
+        _floats((256, 1024), (64, 16, 16)),
+        _groups_in_a_loop,
+    ),
+}
+
+_APART: Mapping[str, Program] = {
+    "decode_with_cache": Program(
+        "attention of a token to 1024 others and itself: 12 heads of 64 features, keys joined to those before",
+        Contract.REASSOCIATES,
+        _floats((12, 1, 64), (12, 1024, 64), (12, 1024, 64), (12, 1, 64), (12, 1, 64)),
+        _decode_with_cache,
+    ),
+    "picked_rows": Program(
+        "(x w)[i]: 32 of 1024 rows, 768²",
+        Contract.REASSOCIATES,
+        [Given((1024, 768)), Given((768, 768)), Given((32,), 1024)],
+        lambda w, x, weight, numbers: w.take(x @ weight, numbers),
+    ),
+    "picked_scores": Program(
+        "(x wᵀ)[k, i]: one of 8000 scores in each of 1024 rows, 64 features",
+        Contract.REASSOCIATES,
+        [Given((1024, 64)), Given((8000, 64)), Given((1024,), 8000)],
+        lambda w, x, weight, numbers: w.pick(x @ weight.T, numbers),
+    ),
+    "projected_embedding": Program(
+        "table[i] w: 4096 rows out of 64, 512²",
+        Contract.REASSOCIATES,
+        [Given((64, 512)), Given((4096,), 64), Given((512, 512))],
+        lambda w, table, numbers, weight: w.take(table, numbers) @ weight,
+    ),
+    "several_heads": Program(
+        "[x a | x b | x c | x d]: 4096 rows of 512 features, a number for each of four",
+        Contract.REASSOCIATES,
+        _floats((4096, 512), (512, 1), (512, 1), (512, 1), (512, 1)),
+        lambda w, x, *heads: w.concat([x @ head for head in heads], 1),
+    ),
+    "weighted_means": Program(
+        "(x / sum(x)) y: weights of 512 for each of 4096 rows, 8 features",
+        Contract.REGROUPS,
+        [Given((4096, 512), positive=True), Given((512, 8))],
+        lambda w, x, y: (x / w.sum(x, -1)[:, None]) @ y,
+    ),
+    "normalised_rows": Program(
+        "(table / rms(table))[i]: 64 rows out of 8192, of 512 features",
+        Contract.REASSOCIATES,
+        [Given((8192, 512)), Given((64,), 8192)],
+        _normalised_rows,
+    ),
+}
+
+PROGRAMS: Mapping[str, Program] = {**_REGROUPED, **_JOINED, **_PICKED, **_FAST, **_TOGETHER, **_APART}

@@ -1,0 +1,100 @@
+"""Products part by part: of what is joined along an axis that the product keeps; and the other way, joined products.
+
+A long factor that was only joined with a short one is not copied then, such as the keys of earlier tokens in attention.
+A large factor that meets several narrow ones is read once if these are joined before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from smelt.graph import IndexLike, Node, Op, as_index, build, expand
+from smelt.rewrite import Contract, Family
+
+family = Family("parts")
+_MOST: Final = 4  # parts that a factor is joined of
+
+
+@family.rule((Op.CONTRACT, Op.CONCAT, None), (Op.CONTRACT, None, Op.CONCAT), contract=Contract.REASSOCIATES)
+def product_of_rows_joined(node: Node, *_: Node) -> Node | None:
+    """[a; b] c → [a c; b c], and so on the other side: what is joined along an axis that is kept stays in parts."""
+    sides = [side for side in (0, 1) if node.sources[side].op is Op.CONCAT]
+    return next((found for side in sides if (found := _part_by_part(node, side)) is not None), None)
+
+
+def _part_by_part(node: Node, which: int) -> Node | None:
+    left, right, out = node.attribute
+    joined, other = node.sources[which], node.sources[1 - which]
+    label, theirs = (left, right)[which][joined.attribute], (left, right)[1 - which]
+    if label not in out or len(joined.sources) > _MOST:
+        return None
+    if all(part.shape[joined.attribute] == 1 for part in joined.sources):
+        return None  # vectors that became the columns of a matrix
+    products = []
+    start: IndexLike = 0
+    for part in joined.sources:
+        size = part.shape[joined.attribute]
+        beside = _span(other, theirs.index(label), start, size) if label in theirs else other
+        sources = (part, beside) if which == 0 else (beside, part)
+        products.append(build.contract(*sources, left, right, out, node.dtype))
+        start = as_index(start) + size
+    return build.concat(products, out.index(label))
+
+
+def _span(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
+    spans: Sequence[tuple[IndexLike, IndexLike, int]] = [
+        (start, size, 1) if k == axis else (0, whole, 1) for k, whole in enumerate(x.shape)
+    ]
+    return build.slice_(x, spans)
+
+
+# Of more parts rules would be shown all of their forms, each with each.
+@family.rule((Op.CONCAT, *[Op.CONTRACT] * 4), contract=Contract.REASSOCIATES)
+def joined_products(node: Node, *products: Node) -> Node | None:
+    """[a b | a c], of up to four parts → a [b | c]."""
+    return _joined(node, products, [product.attribute.out[node.attribute] for product in products])
+
+
+@family.rule((Op.CONCAT, *[(Op.RESHAPE, Op.CONTRACT)] * 4), contract=Contract.REASSOCIATES)
+def joined_columns(node: Node, *columns: Node) -> Node | None:
+    """[a u | a v], of up to four vectors that are columns then → a [u | v]."""
+    axis = node.attribute
+    products = [column.sources[0] for column in columns]
+    shape = tuple(size for k, size in enumerate(node.shape) if k != axis)
+    if any(
+        column.shape[axis] != 1 or product.shape != shape for column, product in zip(columns, products, strict=True)
+    ):
+        return None
+    return _joined(node, products, [])
+
+
+def _joined(node: Node, products: Sequence[Node], ends: Sequence[int]) -> Node | None:
+    """Products of one factor by several as one product, joined along labels that only these have, or a new one."""
+    first, axis = products[0], node.attribute
+    if not 1 < len(products) <= _MOST or any(product.op is not Op.CONTRACT for product in products):
+        return None
+    alike = {(product.attribute, product.sources[0].dtype) for product in products}
+    for which in (0, 1):
+        common, own = first.sources[which], [product.sources[1 - which] for product in products]
+        if len(alike) > 1 or any(product.sources[which] is not common for product in products):
+            continue
+        shared, labels, out = first.attribute[which], first.attribute[1 - which], first.attribute.out
+        if ends and ends[0] in shared:
+            continue
+        if ends:
+            at = labels.index(ends[0])
+        else:  # a new label, in the place of the columns
+            at, label = len(labels), 1 + max((*shared, *labels))
+            labels, out = (*labels, label), (*out[:axis], label, *out[axis:])
+            own = [build.reshape(x, (*x.shape, 1)) for x in own]
+        factors = (common, build.concat(own, at))
+        left, right = (shared, labels) if which == 0 else (labels, shared)
+        return build.contract(*(factors if which == 0 else factors[::-1]), left, right, out, node.dtype)
+    return None
+
+
+@family.rule(("attention", None, Op.CONCAT, Op.CONCAT))
+def attention_of_joined(node: Node, query: Node, *_: Node) -> Node | None:
+    """attention(q, [k; k'], [v; v']) → what it is made of, so that its products are taken apart."""
+    return expand(node)
