@@ -66,7 +66,9 @@ def graph_text(key: GraphKey) -> str:
     """What a graph is called when it is asked how to cut it into kernels: short, but no other graph has this name."""
     results = [f"{entry[1]} {list(entry[2])}" for entry in (key.entries[root] for root in key.roots)]
     shown = ", ".join(results[:_RESULTS]) + (f" and {len(results) - _RESULTS} more" if len(results) > _RESULTS else "")
-    whole = hashlib.sha256(repr(key).encode()).hexdigest()
+    # Who holds an input decides only about steady ones: others are cut alike, and keep the names that they had.
+    told = repr(key).replace("steady=False, held=True", "steady=False").replace(", held=False", "")
+    whole = hashlib.sha256(told.encode()).hexdigest()
     return f"graph {whole}\n{len(key.entries)} nodes, {key.inputs} inputs\nresults {shown}"
 
 

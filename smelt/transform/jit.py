@@ -33,7 +33,7 @@ from smelt.transform.inputs import argument_names, as_input, donated_positions, 
 from smelt.transform.limits import limits_of
 from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, left_behind, unknown_tensor
-from smelt.transform.repeats import Repeats
+from smelt.transform.repeats import FEW, Repeats, differ_in_values
 from smelt.transform.search import grown
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, symbolic_placeholder
 from smelt.transform.weak import default_weak
@@ -104,7 +104,7 @@ class Jit(Generic[P, T]):
             args, kwargs = self._taken(args, kwargs)
             leaves, key = self._searched(args, kwargs)
             if key not in self._entries:
-                self._entries[key] = self._trace(args, kwargs, leaves)
+                self._entries[key] = self._trace(args, kwargs, leaves, key)
                 self._repeats.add(getattr(self, "__name__", "a function"), key)
             entry = self._entries[key]
         donated = self._donated(entry, leaves, args, kwargs) if self._donate else None
@@ -116,7 +116,7 @@ class Jit(Generic[P, T]):
         args, kwargs = self._taken(args, kwargs)
         leaves, key = self._searched(args, kwargs)
         known = self._entries.get(key)
-        traced, entry = self._record(args, kwargs, leaves)
+        traced, entry = self._record(args, kwargs, leaves, key)
         return (traced.key if known is None or known.watch is None else known.watch.key), entry.device
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Program | None:
@@ -135,7 +135,7 @@ class Jit(Generic[P, T]):
         """
         args, kwargs = self._taken(args, kwargs)
         leaves, key = self._searched(args, kwargs)
-        entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves)
+        entry = self._entries[key] = self._entries.get(key) or self._trace(args, kwargs, leaves, key)
         read = [leaf for leaf in leaves if isinstance(leaf, Storage)] + entry.captured
         read += [] if entry.watch is None else entry.watch.copies(read)
         inputs = sum({id(storage.memory): storage.memory.nbytes for storage in read}.values())
@@ -284,13 +284,13 @@ class Jit(Generic[P, T]):
 
     # --- the first time
 
-    def _trace(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry:
-        traced, entry = self._record(args, kwargs, leaves)
+    def _trace(self, args: Any, kwargs: Any, leaves: list[Any], key: Any) -> Entry:
+        traced, entry = self._record(args, kwargs, leaves, key)
         entry.compiled = runtime.find(traced.key, entry.device)
         entry.watch = runtime.Watch(traced, entry.compiled) if entry.compiled.asks else None
         return entry
 
-    def _record(self, args: Any, kwargs: Any, leaves: list[Any]) -> tuple[Traced, Entry]:
+    def _record(self, args: Any, kwargs: Any, leaves: list[Any], key: Any) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
         given = self._stand_ins(args, kwargs, leaves)
         hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(given.numbers)}
@@ -304,7 +304,7 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = given.numbers | reached
-        traced = trace(roots, self._contracts, once=True)
+        traced = trace(roots, self._contracts, once=differ_in_values(self._entries, key) < FEW)
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)

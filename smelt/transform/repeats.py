@@ -4,15 +4,28 @@ that something differs from call to call.
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Iterable
 from typing import Any, Final
 
 from smelt.errors import TraceWarning
 from smelt.graph import shape_text
 from smelt.runtime import Signature
 
+FEW: Final = 3  # traces that differ in values only may be compiled for their numbers
 _ENOUGH: Final = 5
 _MANY: Final = 64
+
+
+def differ_in_values(known: Iterable[Any], key: Any) -> int:
+    """How many of the keys before this one have tensors like its own: their functions read other numbers or objects."""
+    earlier = itertools.takewhile(lambda other: other != key, list(known))
+    return sum(_tensors(other) == _tensors(key) for other in earlier)
+
+
+def _tensors(key: Any) -> list[Signature]:
+    return [mark for mark in key[1] if isinstance(mark, Signature)]
 
 
 class Repeats:

@@ -10,7 +10,16 @@ import pytest
 
 import smelt as sm
 from smelt import runtime
-from smelt.compiler import MEASURED_AS, CompiledGraph, graph_text, kernels_of, other_ways, question_of
+from smelt.compiler import (
+    MEASURED_AS,
+    CompiledGraph,
+    graph_text,
+    kernels_of,
+    other_ways,
+    question_of,
+    with_held,
+    with_steady,
+)
 from smelt.compiler.driver import FUSION
 from smelt.compiler.ways import Way
 from smelt.config import configure
@@ -190,3 +199,11 @@ def test_which_of_all_equal_programs_is_a_choice_as_well() -> None:
         refused, values = equal(text)
         assert kernels(refused) == kernels(plain) and "not taken: equal: " in refused.stages[FUSION]
         np.testing.assert_array_equal(values, expected)
+
+
+def test_who_holds_a_weight_is_no_other_question_until_it_is_steady() -> None:
+    """What was tuned for arguments serves modules as well, and so does what was tuned before inputs were held."""
+    x = sm.from_numpy(np.zeros((256, 192), np.float32))
+    key, _ = sm.jit(summed).graph_key(x, x.T)
+    assert graph_text(with_held(key, {1})) == graph_text(key)
+    assert len({graph_text(one) for one in (key, with_steady(key, {1}), with_steady(with_held(key, {1}), {1}))}) == 3

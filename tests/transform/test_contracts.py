@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.device.toolchain import compile_count
 from smelt.errors import ArgumentError
 from smelt.transform.explain import examine
 from tests.fuse.running import Array
@@ -70,6 +71,24 @@ def test_rules_see_the_literals_of_a_function() -> None:
     with sm.configure(contracts="fast"):
         taken = {name for one in examine(capped, x).plans if one.accepted for name in one.rules}
     assert "softmax_unshifted" in taken
+
+
+def test_a_literal_that_changes_compiles_no_more_than_a_few_programs() -> None:
+    """A rate that a closure holds, say; shapes that change are no reason to see less."""
+    rate = 0.25
+    step = sm.jit(lambda x: x - rate * x.tanh(), contracts="regroups")
+    x = sm.asarray(np.linspace(-1, 1, 24, dtype=np.float32))
+    counts = []
+    for k in range(8):
+        rate = 0.25 + 0.0625 * k
+        before = compile_count()
+        np.testing.assert_allclose(step(x).numpy(), x.numpy() - rate * np.tanh(x.numpy()), rtol=1e-5)
+        counts.append(compile_count() - before)
+        assert step.graph_key(x)[0].scalars == int(k >= 3)
+    assert counts[4:] == [0, 0, 0, 0]
+    rate = 0.25
+    assert step.graph_key(x)[0].scalars == 0  # as it was compiled
+    assert step.graph_key(x[:12])[0].scalars == 0
 
 
 def test_mistakes() -> None:
