@@ -90,17 +90,20 @@ class Watch:
         from smelt.compiler import with_steady
 
         room = self._plain.device.available_bytes() // SHARE
-        taken: dict[int, list[int]] = {}
+        taken: list[int] = []
+        steady: set[int] = set()
         for k in self._same:
-            ask = self._plain.asks[k]
-            if ask.nbytes <= room and _are_settled([storages[number] for number in ask.inputs]):
-                taken[k] = ask.inputs
-                room -= ask.nbytes
+            more = steady.union(self._plain.asks[k].inputs)
+            # Whatever is asked for of the same inputs comes with it.
+            nbytes = sum(ask.nbytes for ask in self._plain.asks if more.issuperset(ask.inputs))
+            if nbytes <= room and _are_settled([storages[number] for number in self._plain.asks[k].inputs]):
+                taken.append(k)
+                steady = more
         if taken:
-            key = with_steady(self._key, set().union(*taken.values()))
+            key = with_steady(self._key, steady)
             compiled = find(key, self._plain.device)
             # Other threads may have called meanwhile, with other inputs.
-            self._same, self._given = list(taken), self._serials(storages)
+            self._same, self._given = taken, self._serials(storages)
             self.key, self.compiled = key, compiled
         else:
             self._wanted *= LONGER

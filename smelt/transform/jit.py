@@ -33,7 +33,7 @@ from smelt.transform.inputs import argument_names, as_input, donated_positions, 
 from smelt.transform.limits import limits_of
 from smelt.transform.marks import is_array, value_mark
 from smelt.transform.refused import check_nodes, check_results, left_behind, unknown_tensor
-from smelt.transform.repeats import FEW, Repeats, differ_in_values
+from smelt.transform.repeats import Repeats, changes_values
 from smelt.transform.search import grown
 from smelt.transform.symbolic import ShapeCheck, argument_shapes, symbolic_placeholder
 from smelt.transform.weak import default_weak
@@ -304,7 +304,7 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
             check_nodes(roots, made.outside)
             numbers = given.numbers | reached
-        traced = trace(roots, self._contracts, once=differ_in_values(self._entries, key) < FEW)
+        traced = trace(roots, self._contracts, once=not changes_values(self._entries, key))
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)

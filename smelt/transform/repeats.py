@@ -13,15 +13,17 @@ from smelt.errors import TraceWarning
 from smelt.graph import shape_text
 from smelt.runtime import Signature
 
-FEW: Final = 3  # traces that differ in values only may be compiled for their numbers
+_FEW: Final = 3  # traces that differ in values only may be compiled for their numbers
 _ENOUGH: Final = 5
 _MANY: Final = 64
 
 
-def differ_in_values(known: Iterable[Any], key: Any) -> int:
-    """How many of the keys before this one have tensors like its own: their functions read other numbers or objects."""
+def changes_values(known: Iterable[Any], key: Any) -> bool:
+    """Whether a few of the keys before this one have tensors like its own, and so other numbers or objects."""
+    own = _tensors(key)
     earlier = itertools.takewhile(lambda other: other != key, list(known))
-    return sum(_tensors(other) == _tensors(key) for other in earlier)
+    alike = (other for other in earlier if _tensors(other) == own)
+    return len(list(itertools.islice(alike, _FEW))) == _FEW
 
 
 def _tensors(key: Any) -> list[Signature]:

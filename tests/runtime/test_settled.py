@@ -221,3 +221,17 @@ def test_many_small_ones_are_worth_it_together(monkeypatch: pytest.MonkeyPatch) 
     # What was chosen last is known by the inputs: nothing is looked up for each of them.
     monkeypatch.setattr(prepared.Watch, "_copy", None)
     np.testing.assert_array_equal(f(x).numpy(), first)
+
+
+def test_what_has_no_room_is_not_prepared_beside_what_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 768  # of a matrix that products would like to read in panels, of which a small one is made as well
+    w, v, x = numbers(size, size), numbers(size, 4), numbers(4, size)
+    f = sm.jit(lambda x: (x @ w, x @ (w @ v)))
+    f(x)
+    [entry] = f._entries.values()
+    if len({one.nbytes for one in entry.compiled.asks}) < 2:
+        pytest.skip("this processor reads the matrix as it is")
+    monkeypatch.setattr(type(entry.device), "available_bytes", lambda _: prepared.SHARE * 100_000)
+    for _ in range(CALLS + 2):
+        np.testing.assert_allclose(f(x)[1].numpy(), x.numpy() @ (w.numpy() @ v.numpy()), rtol=1e-3, atol=0.1)
+    assert sum(one.nbytes for one in (entry.watch or entry).compiled.prepared) <= 100_000
