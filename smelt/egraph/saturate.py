@@ -30,9 +30,11 @@ def orders_of(key: Key, sources: tuple[T, ...]) -> tuple[tuple[T, ...], ...]:
 class Fuel(NamedTuple):
     """How much saturation may do."""
 
-    turns: int = 10
+    turns: int = 6
     forms: int = 2_000  # in all classes
     matches: int = 300  # of one rule in one turn
+    more: int = 4  # turns of a graph that is still small then: a pick goes one operation deeper in each
+    small: int = 200  # forms of such a graph
 
 
 FUEL: Final = Fuel()
@@ -70,7 +72,7 @@ def saturate(graph: EGraph, rules: Sequence[Rule], fuel: Fuel = FUEL) -> Report:
     report, since = Report(), 0
     tried: Tried = {}
     entered: dict[Node, Node] = {}  # what rules gave, by what stood for its class
-    for _ in range(fuel.turns):
+    while report.turns < fuel.turns + (fuel.more if len(graph) <= fuel.small else 0):
         report.turns += 1
         steps = graph.changed(since, table.depth)
         graph.turn = since = graph.turn + 1
