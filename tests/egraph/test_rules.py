@@ -237,6 +237,18 @@ def test_values_of_any_size_are_shifted_before_a_softmax() -> None:
     assert makes("softmax_unshifted", build.composite("softmax", large)) is None
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 12])
+def test_any_number_of_products_may_be_joined(count: int) -> None:
+    """Patterns are for four of them; what lies behind those stands for classes."""
+    x = leaf(f32, 3, 5)
+    whole = [contract(x, leaf(f32, 5, 2), "mk,kn->mn") for _ in range(count)]
+    columns = [build.reshape(contract(x, leaf(f32, 5), "mk,k->m"), (3, 1)) for _ in range(count)]
+    for parts in (whole, columns):
+        graph = EGraph()
+        graph.add(build.concat(parts, 1))
+        saturate(graph, RULES, Fuel(turns=3, forms=400))
+
+
 def test_products_that_are_rounded_in_between_are_left_alone() -> None:
     half = dtypes.float16
     wide = build.contract(leaf(half, 3, 5), leaf(half, 5, 7), (0, 1), (1, 2), (0, 2), f32)

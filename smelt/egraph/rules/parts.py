@@ -53,12 +53,16 @@ def _span(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
 @family.rule((Op.CONCAT, *[Op.CONTRACT] * 4), contract=Contract.REASSOCIATES)
 def joined_products(node: Node, *products: Node) -> Node | None:
     """[a b | a c], of up to four parts → a [b | c]."""
+    if len(products) > _MOST:
+        return None  # patterns say nothing of the others
     return _joined(node, products, [product.attribute.out[node.attribute] for product in products])
 
 
 @family.rule((Op.CONCAT, *[(Op.RESHAPE, Op.CONTRACT)] * 4), contract=Contract.REASSOCIATES)
 def joined_columns(node: Node, *columns: Node) -> Node | None:
     """[a u | a v], of up to four vectors that are columns then → a [u | v]."""
+    if len(columns) > _MOST:
+        return None
     axis = node.attribute
     products = [column.sources[0] for column in columns]
     shape = tuple(size for k, size in enumerate(node.shape) if k != axis)
@@ -72,7 +76,7 @@ def joined_columns(node: Node, *columns: Node) -> Node | None:
 def _joined(node: Node, products: Sequence[Node], ends: Sequence[int]) -> Node | None:
     """Products of one factor by several as one product, joined along labels that only these have, or a new one."""
     first, axis = products[0], node.attribute
-    if not 1 < len(products) <= _MOST or any(product.op is not Op.CONTRACT for product in products):
+    if len(products) < 2:
         return None
     alike = {(product.attribute, product.sources[0].dtype) for product in products}
     for which in (0, 1):
