@@ -23,6 +23,7 @@ from smelt.kernel import (
 from smelt.schedule import Template, choose, templates
 from smelt.schedule.blockwise import Blocks
 from smelt.schedule.choice import Knobs
+from smelt.schedule.facts import contraction_of
 from smelt.schedule.tiling import Tiling
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
@@ -148,12 +149,15 @@ def test_the_default_is_a_template_at_its_default_knobs(name: str) -> None:
 
 
 def test_a_search_may_exchange_rows_and_columns() -> None:
-    """No default does: with few columns, vectors run along the rows instead."""
-    for columns, default in ((7, "m"), (300, "n")):
+    """No default does: where few columns are not worth a vector, these run along the rows instead."""
+    for columns in (7, 300):
         found = {one.form: one for one in templates(r.matmul(266, columns, 64).region, PROFILES["arm"])}
         assert {"exchanged tiled", "exchanged by lane", "exchanged turned"} <= set(found)
         own, other = (found[form].facts.n.name for form in ("tiled", "exchanged tiled"))  # type: ignore[attr-defined]
-        assert (own, other) == (default, {"m": "n", "n": "m"}[default])
+        assert (own, other) == ("n", "m")
+    for name, keeps in (("n", True), ("m", False)):
+        few = contraction_of(r.matmul(266, 7, 64).region, keeps)
+        assert few is not None and few.n.name == name
 
 
 def test_knobs_are_printed_where_they_are_not_what_they_always_are() -> None:

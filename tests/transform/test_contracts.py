@@ -69,8 +69,8 @@ def test_rules_see_the_literals_of_a_function() -> None:
     assert sm.jit(capped).graph_key(x)[0].scalars == 1
     assert sm.jit(capped, contracts="fast").graph_key(x)[0].scalars == 0
     with sm.configure(contracts="fast"):
-        taken = {name for one in examine(capped, x).plans if one.accepted for name in one.rules}
-    assert "softmax_unshifted" in taken
+        reports = [one.report for one in examine(capped, x).plans if one.accepted]
+    assert any("softmax_unshifted" in report for report in reports), "whether it pays is another matter"
 
 
 def test_a_literal_that_changes_compiles_no_more_than_a_few_programs() -> None:
