@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -48,16 +49,21 @@ def other_ways(
 ) -> list[Way]:
     """The sites of one of the `STEPS` in a graph that is cut by these choices, best first, as far as there is time."""
 
-    def cut(choices: Choices) -> Cut:
-        return fused(graph(key, profile, choices), profile, choices)
+    @functools.cache
+    def graph(equal: frozenset[tuple[int, int]]) -> list[Node]:
+        planner = plans(key.contracts, profile, stated=key.rules, answers=equal)
+        return prepare(simplify(rebuild(key), planner), key.inputs, profile)[0]
 
-    model, now, roots = Model(profile), cut(choices), graph(key, profile, choices)
+    def cut(choices: Choices) -> Cut:
+        return fused(graph(choices.equal), profile, choices)
+
+    model, now = Model(profile), cut(choices)
     own = model.kernels(now)
     seen = {own}
     if STEPS[step] == ("equal",):
         found = list(_equal_sites(alternatives(rebuild(key), key.contracts, profile, key.rules)))
     elif step < len(STEPS) - 1:
-        found = early_sites(roots, layout_of, profile, choices, STEPS[step])
+        found = early_sites(graph(choices.equal), layout_of, profile, choices, STEPS[step])
     else:
         found = late_sites(now.stored, now.groups, now.decisions)
     ways: list[Way] = []
@@ -71,12 +77,6 @@ def other_ways(
                 ways.append(Way(site, model.seconds(own) / model.seconds(kernels)))
             seen.add(kernels)
     return sorted(ways, key=lambda way: -way.modelled)
-
-
-def graph(key: GraphKey, profile: Profile, choices: Choices) -> list[Node]:
-    """The graph of a key as it is cut."""
-    planner = plans(key.contracts, profile, stated=key.rules, answers=choices.equal)
-    return prepare(simplify(rebuild(key), planner), key.inputs, profile)[0]
 
 
 def _equal_sites(plans: Sequence[Plan]) -> Iterator[Site]:

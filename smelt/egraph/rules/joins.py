@@ -22,14 +22,14 @@ def product_of_joined(node: Node, *sources: Node) -> Node | None:
     if label in out or label not in labels[1 - which] or joined.dtype is not node.dtype or len(joined.sources) > 4:
         return None
     parts = [
-        (part, _part(other, labels[1 - which].index(label), start, part.shape[joined.attribute]))
-        for part, start in _starts(joined)
+        (part, part_of(other, labels[1 - which].index(label), start, part.shape[joined.attribute]))
+        for part, start in parts_of(joined)
     ]
     products = [build.contract(*((a, b) if which == 0 else (b, a)), left, right, out, node.dtype) for a, b in parts]
     return reduce(build.add, products)
 
 
-def _starts(joined: Node) -> Iterator[tuple[Node, IndexLike]]:
+def parts_of(joined: Node) -> Iterator[tuple[Node, IndexLike]]:
     """The parts of a concatenation, and where each begins."""
     start: IndexLike = 0
     for part in joined.sources:
@@ -37,7 +37,8 @@ def _starts(joined: Node) -> Iterator[tuple[Node, IndexLike]]:
         start = as_index(start) + part.shape[joined.attribute]
 
 
-def _part(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
+def part_of(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
+    """A tensor from `start` on along an axis, so many elements of it."""
     spans: Sequence[tuple[IndexLike, IndexLike, int]] = [
         (start, size, 1) if k == axis else (0, whole, 1) for k, whole in enumerate(x.shape)
     ]

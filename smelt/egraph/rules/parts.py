@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from smelt.graph import IndexLike, Node, Op, as_index, build, expand
+from smelt.egraph.rules.joins import part_of, parts_of
+from smelt.graph import Node, Op, build, expand
 from smelt.rewrite import Contract, Family
 
 family = Family("parts")
@@ -32,21 +33,12 @@ def _part_by_part(node: Node, which: int) -> Node | None:
     if all(part.shape[joined.attribute] == 1 for part in joined.sources):
         return None  # vectors that became the columns of a matrix
     products = []
-    start: IndexLike = 0
-    for part in joined.sources:
+    for part, start in parts_of(joined):
         size = part.shape[joined.attribute]
-        beside = _span(other, theirs.index(label), start, size) if label in theirs else other
+        beside = part_of(other, theirs.index(label), start, size) if label in theirs else other
         sources = (part, beside) if which == 0 else (beside, part)
         products.append(build.contract(*sources, left, right, out, node.dtype))
-        start = as_index(start) + size
     return build.concat(products, out.index(label))
-
-
-def _span(x: Node, axis: int, start: IndexLike, size: IndexLike) -> Node:
-    spans: Sequence[tuple[IndexLike, IndexLike, int]] = [
-        (start, size, 1) if k == axis else (0, whole, 1) for k, whole in enumerate(x.shape)
-    ]
-    return build.slice_(x, spans)
 
 
 # Of more parts rules would be shown all of their forms, each with each.
