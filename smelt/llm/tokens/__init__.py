@@ -1,0 +1,3 @@
+"""Text to tokens and back, as the files of models describe it."""
+
+from __future__ import annotations
