@@ -50,6 +50,12 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, result).astype(a.dtype)
 
 
+def dot_of_bytes(a: Array, b: Array) -> Array:
+    """The sum of the products of the four signed bytes of two int32 words."""
+    left, right = (np.ascontiguousarray(words)[..., None].view(np.int8).astype(np.int32) for words in (a, b))
+    return np.asarray((left * right).sum(-1, dtype=np.int32))
+
+
 def shifted(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """A shift that gives 0 for counts outside 0 to width - 1."""
 
