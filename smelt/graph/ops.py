@@ -247,6 +247,7 @@ BINARY: Final[dict[str, Function]] = {
     "xor": Function("bi", np.bitwise_xor),
     "shl": Function("i", rules.shifted(np.left_shift)),  # beyond the width: 0
     "shr": Function("i", rules.shifted(np.right_shift)),  # arithmetic for signed; beyond the width: 0
+    "shr_bytes": Function("i", rules.shifted_bytes, only=dtypes.int32),  # each of the four bytes of a word, unsigned
     "dot4_ss": Function("i", rules.dot_of_bytes, only=dtypes.int32),  # of the four signed bytes that words hold
     "eq": Function("bif", np.equal, boolean=True),
     "ne": Function("bif", np.not_equal, boolean=True),

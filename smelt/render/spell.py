@@ -375,6 +375,7 @@ SPELLINGS: dict[str, str | Spelling] = {
     ),
     **{f"{name}_extend_{n}": _extend(name[0], n) for name in ("sign", "zero") for n in (16, 32, 64)},
     "multiply_high": "(u64)((unsigned __int128)a * b >> 64)",
+    "bytes": lambda bits, lanes: f"u8x{lanes * bits // 8}",
     "iota": lambda bits, lanes: ", ".join(map(str, range(lanes))),
     "low": lambda bits, lanes: _part(0, lanes),
     "high": lambda bits, lanes: _part(lanes // 2, lanes),

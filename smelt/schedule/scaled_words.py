@@ -90,16 +90,10 @@ def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
         return
     lanes = fitting(profile.vector_bytes // 4, facts.n)
     rows = 1 if facts.m is None else upper(extent(facts.m))
-    width = 4 if rows <= 2 else 2
-    import os
-    if os.environ.get("SW"):
-        h, w, st, u = map(int, os.environ["SW"].split(","))
-        yield Candidate.of("scaled", facts, Scaled(h, w, lanes, staged=st, unroll=u))
-        return
     if rows <= FEW_ROWS:
-        yield Candidate.of("scaled", facts, Scaled(min(rows, 4), width, lanes))
+        yield Candidate.of("scaled", facts, Scaled(min(rows, 4), 4, lanes))
     else:
-        yield Candidate.of("scaled", facts, Scaled(4, width, lanes, staged=1))
-        yield Candidate.of("scaled", facts, Scaled(4, width, lanes))
+        yield Candidate.of("scaled", facts, Scaled(4, 4, lanes, staged=1))
+        yield Candidate.of("scaled", facts, Scaled(4, 4, lanes))
     yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
 
