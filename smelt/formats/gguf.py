@@ -383,7 +383,13 @@ def _padded(size: int, alignment: int) -> int:
 
 def _format(name: str, value: Any) -> tuple[Block, tuple[int, ...]]:
     """The format of a tensor, and the shape of its numbers."""
-    kind, array = value if isinstance(value, tuple) else (None, value)
+    kind, array = value if isinstance(value, tuple) and len(value) == 2 else (None, value)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(
+            f"write_gguf: {name} is of type {type(array).__name__}",
+            rule="a tensor is an array, or a pair of a format's name and an array.",
+            hint="Write x.numpy() for a tensor of smelt.",
+        )
     if kind is None:
         block = next((block for block in BLOCKS.values() if block.dtype and block.dtype.numpy == array.dtype), None)
         if block is None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import smelt as sm
 from smelt.errors import ArgumentError, DTypeError, MissingFileError, ParseError, ShapeError
 from smelt.formats import Gguf, write_gguf
 from smelt.formats.blocks import BLOCKS
@@ -384,7 +385,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, str]] = {
     "format": ({}, {"x": ("Q4_9", ONES)}, ArgumentError, "Q4_9"),
     "row": ({}, {"x": ("Q4_K", ONES)}, ShapeError, "multiples of 256"),
     "bytes": ({}, {"x": ("Q4_0", np.ones(17, np.uint8))}, ShapeError, "multiples of 18"),
-    "scalar": ({}, {"x": np.float32(1)}, ShapeError, "1 to 4 axes"),
+    "scalar": ({}, {"x": np.array(1.0)}, ShapeError, "1 to 4 axes"),
+    "list": ({}, {"x": [1.0]}, ArgumentError, "x is of type list"),
+    "tensor": ({}, {"x": ("Q4_0", sm.ones(32))}, ArgumentError, "Write x.numpy"),
+    "triple": ({}, {"x": ("Q4_0", ONES, 1)}, ArgumentError, "x is of type tuple"),
     "nothing": ({}, {"x": ONES[:0]}, ShapeError, "size of 0"),
     "five axes": ({}, {"x": np.ones((1,) * 5)}, ShapeError, "1 to 4 axes"),
     "only read": ({}, {"x": ("Q2_K", np.ones(256))}, DTypeError, "can only be read"),
