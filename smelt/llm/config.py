@@ -63,9 +63,10 @@ class Experts:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The sizes and switches of a model. `windows` has a number for each layer: how far back its queries see, 0 for all.
+    """The sizes and switches of a model.
 
-    Without a `rope`, positions are learned. `local_rope` is that of layers with a window, where it differs.
+    `windows` has a number for each layer: how far back its queries see, 0 for all. Without a `rope`, positions are
+    learned. `local_rope` is that of layers with a window, where it differs.
     """
 
     family: str
