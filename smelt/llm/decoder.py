@@ -8,7 +8,9 @@ mixture are the same program with other numbers. Positions and slots are data, n
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
 
 from smelt.dtypes import int32
 from smelt.llm.cache import Cache
@@ -18,10 +20,10 @@ from smelt.tensor import Tensor, arange, einsum, gelu, silu, softmax, tanh, wher
 
 __all__ = ["Attention", "Block", "Decoder", "Layer", "MixtureOfExperts", "Mlp", "step"]
 
-_ACTIVATIONS = {
+_ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "silu": silu,
     "gelu": gelu,
-    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "gelu_tanh": partial(gelu, approximate="tanh"),
 }
 
 
