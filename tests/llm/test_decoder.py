@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from tests.llm.tiny_models import CONFIGS, random_tensors, reference_logits
 
 TOKENS = np.random.default_rng(1).integers(0, 61, 14).tolist()
 SMALL = ModelConfig("llama", 2, 16, 4, 2, 4, 24, 31, 64, 1e-5, Rope(4), windows=(0, 3))
-compiled = sm.jit(step, donate=(1,))
 
 
 class Held(dict[str, Any]):
@@ -28,6 +28,18 @@ class Held(dict[str, Any]):
 
     def array(self, name: str) -> Any:
         return self[name]
+
+
+@functools.cache
+def program(config: ModelConfig, rows: int, slots: int) -> Any:
+    """A program for each number of rows, as engines have them."""
+    return sm.jit(step, donate=(1,))
+
+
+def compiled(
+    model: Decoder, cache: Cache, tokens: sm.Tensor, positions: sm.Tensor, slots: sm.Tensor, *more: Any
+) -> Any:
+    return program(model.config, tokens.shape[0], slots.ndim)(model, cache, tokens, positions, slots, *more)
 
 
 def ints(*values: int) -> sm.Tensor:
