@@ -120,6 +120,7 @@ from smelt.nn.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+from smelt.nn.quantized import QuantizedEmbedding, QuantizedLinear, QuantizedWeight
 from smelt.nn.rotary import RotaryEmbedding
 from smelt.nn.running_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from smelt.nn.segments import segment_max, segment_mean, segment_min, segment_softmax, segment_sum

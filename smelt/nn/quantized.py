@@ -27,7 +27,7 @@ from smelt.tensor import Tensor, abs, arange, from_numpy, node_of, where, wrap
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["QuantizedEmbedding", "QuantizedLinear"]
+__all__ = ["QuantizedEmbedding", "QuantizedLinear", "QuantizedWeight"]
 
 BLOCK = 32  # inputs that are rounded with one scale
 PANEL = 16  # outputs that lie side by side
@@ -37,7 +37,11 @@ class QuantizedWeight(Module):
     """A matrix (outputs, inputs) of codes with scales; not trained."""
 
     def __init__(
-        self, codes: NDArray[np.uint8], zero: int, scale: NDArray[np.float32], minimum: NDArray[np.float32] | None
+        self,
+        codes: NDArray[np.uint8],
+        zero: int,
+        scale: NDArray[np.float32],
+        minimum: NDArray[np.float32] | None = None,
     ) -> None:
         rows, columns = codes.shape
         groups = scale.shape[-1]
@@ -114,24 +118,14 @@ class QuantizedLinear(Module):
 
     >>> import numpy as np
     >>> import smelt as sm
-    >>> codes = np.full((4, 32), 9, np.uint8)
-    >>> layer = sm.nn.QuantizedLinear(codes, 8, np.full((4, 1), 0.5, np.float32))
+    >>> codes, scale = np.full((4, 32), 9, np.uint8), np.full((4, 1), 0.5, np.float32)
+    >>> layer = sm.nn.QuantizedLinear(sm.nn.QuantizedWeight(codes, 8, scale))
     >>> layer(sm.ones(1, 32)).tolist()
     [[16.0, 16.0, 16.0, 16.0]]
     """
 
-    def __init__(
-        self,
-        codes: NDArray[np.uint8],
-        zero: int,
-        scale: NDArray[np.float32],
-        minimum: NDArray[np.float32] | None = None,
-        bias: Tensor | None = None,
-        *,
-        exact: bool = False,
-    ) -> None:
-        self.weight = QuantizedWeight(codes, zero, scale, minimum)
-        self.bias, self.exact = bias, exact
+    def __init__(self, weight: QuantizedWeight, bias: Tensor | None = None, *, exact: bool = False) -> None:
+        self.weight, self.bias, self.exact = weight, bias, exact
 
     def __call__(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.weight.columns)
