@@ -53,7 +53,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "num_experts_per_tok": 2,
         "sliding_window": None,
     },
-    "qwen2": {"model_type": "qwen2", **_SIZES, "head_dim": None, "tie_word_embeddings": True},
+    "qwen2": {
+        "model_type": "qwen2",
+        **{k: v for k, v in _SIZES.items() if k != "head_dim"},
+        "tie_word_embeddings": True,
+    },
     "qwen3": {"model_type": "qwen3", **_SIZES, "head_dim": 16},
     "qwen3-moe": {
         "model_type": "qwen3_moe",
