@@ -153,7 +153,7 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     inverse = where(step > 0, 1 / step, 0.0).expand_dims(-1)
     octets = (blocks * inverse).round().astype(int32).reshape(x.shape[0], -1, 2, 4, 4)
     words = ((octets & 255) << (arange(4, dtype=int32) * 8)).sum(-1, dtype=int32)
-    return words, step, octets.sum((-2, -1), dtype=int32)
+    return words, step, _binary("dot4_ss", words, 0x01010101).sum(-1, dtype=int32)
 
 
 def _binary(name: str, a: Tensor, b: Tensor | int) -> Tensor:
