@@ -152,7 +152,10 @@ class Block:
             scale, minimum = self.scales(blocks)
         rows = len(raw)
         return Codes(
-            codes.reshape(rows, -1), zero, scale.reshape(rows, -1), None if minimum is None else minimum.reshape(rows, -1)
+            codes.reshape(rows, -1),
+            zero,
+            scale.reshape(rows, -1),
+            None if minimum is None else minimum.reshape(rows, -1),
         )
 
     def _unpack(self, raw: Bytes, out: Floats) -> None:

@@ -208,7 +208,9 @@ def linear(parts: Parts, roles: Sequence[str], rows: Sequence[int], columns: int
     if len(codes) == len(found) and len({(one.zero, one.scale.shape[1], one.minimum is None) for one in codes}) == 1:
         return sm.nn.QuantizedLinear(_quantized(codes), added)
     if codes:  # of several formats
-        layers = [sm.nn.QuantizedLinear(_quantized([one])) if isinstance(one, Codes) else _plain(one) for one in found]
+        layers: list[Layer] = [
+            sm.nn.QuantizedLinear(_quantized([one])) if isinstance(one, Codes) else _plain(one) for one in found
+        ]
         return Beside(layers, added)
     return _plain(_joined([one for one in found if not isinstance(one, Codes)]), added)
 

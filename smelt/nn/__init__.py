@@ -109,6 +109,7 @@ from smelt.nn.pooling import (
     MaxPool3d,
 )
 from smelt.nn.positions import ALiBi, LearnedPositions, SinusoidalPositions, alibi_slopes, sinusoidal_positions
+from smelt.nn.quantized import QuantizedEmbedding, QuantizedLinear, QuantizedWeight
 from smelt.nn.recurrent import GRU, LSTM, RNN
 from smelt.nn.resizing import (
     ChannelShuffle,
@@ -120,7 +121,6 @@ from smelt.nn.resizing import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
-from smelt.nn.quantized import QuantizedEmbedding, QuantizedLinear, QuantizedWeight
 from smelt.nn.rotary import RotaryEmbedding
 from smelt.nn.running_norms import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from smelt.nn.segments import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
@@ -275,6 +275,9 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "QuantizedEmbedding",
+    "QuantizedLinear",
+    "QuantizedWeight",
     "RotaryEmbedding",
     "segment_max",
     "segment_mean",

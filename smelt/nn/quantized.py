@@ -99,12 +99,12 @@ class QuantizedWeight(Module):
         codes = self.codes(_rows(self.words, self.rows), None if self.high is None else _rows(self.high, self.rows))
         dots = _binary("dot4_ss", codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
         scale = _rows(self.scale, self.rows).astype(float32)
+        sums = sums.expand_dims(1)
         if self.halves == 1:
-            dots, scale = dots.sum((-2, -1), dtype=int32).expand_dims(-1), scale
+            dots = dots.sum((-2, -1), dtype=int32).expand_dims(-1)
+            sums = sums.sum(-1, keepdims=True, dtype=int32)
         else:
             dots = dots.sum(-1, dtype=int32)
-        sums = sums.reshape(x.shape[0], 1, -1, 2)
-        sums = sums.sum(-1, keepdims=True, dtype=int32) if self.halves == 1 else sums
         if self.zero:
             dots = dots - sums * self.zero
         each = dots.astype(float32) * scale

@@ -73,7 +73,7 @@ class Scaled(Knobs):
         made: list[Action] = [Split(axis.name, ((self.height, "reg"),), "balance") for axis in m if self.height > 1]
         cuts = ((self.panels, "loop"), (self.width, "reg"), (self.lanes, "lane"))
         made += [Split(n, tuple(cut for cut in cuts if cut[0] > 1))]
-        made += [Split(axis.name, ((extent(axis), "reg"),)) for axis in facts.words]
+        made += [Split(axis.name, ((upper(extent(axis)), "reg"),)) for axis in facts.words]
         outer = (*loops(facts.others), f"{n}.0")
         made += [Order((*outer, *([f"{n}.1"] if self.panels > 1 else []), *loops(m))), Bind(outer)]
         if self.staged:
@@ -96,4 +96,3 @@ def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
         yield Candidate.of("scaled", facts, Scaled(4, 4, lanes, staged=1))
         yield Candidate.of("scaled", facts, Scaled(4, 4, lanes))
     yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
-
