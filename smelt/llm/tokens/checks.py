@@ -38,7 +38,7 @@ def list_of(values: Mapping[str, Any], key: str, kind: type[T], count: int | Non
     if kind is float and found == {float, int}:
         items, found = [float(item) for item in items], {float}  # type: ignore[arg-type, misc]
     if found - {kind}:
-        raise ParseError(f"{key!r} has items of type {_names(found - {kind})}.", rule=f"All are of type {kind.__name__}.")
+        raise ParseError(f"{key!r} has items of type {_names(found - {kind})}.", rule=f"All are {kind.__name__}.")
     if len(items) > (8 * MOST_TOKENS if count is None else count) or (count is not None and len(items) != count):
         raise ParseError(f"{key!r} has {len(items)} items.", rule=f"One for each of the {count} tokens is needed.")
     return items

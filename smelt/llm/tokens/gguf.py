@@ -37,17 +37,15 @@ def described(metadata: Mapping[str, Any]) -> tuple[Vocabulary, Rules]:
     return vocabulary, rules(metadata, vocabulary)
 
 
-def _kinds(metadata: Mapping[str, Any], tokens: Sequence[str]) -> list[Kind]:
+def _kinds(metadata: Mapping[str, Any], tokens: Sequence[str]) -> list[int]:
     key = f"{_KEY}token_type"
     if key not in metadata:
-        return [Kind.NORMAL] * len(tokens)
-    numbers = list_of(metadata, key, int, len(tokens))
-    known = {int(kind): kind for kind in Kind}
-    if strange := set(numbers) - set(known):
-        raise ParseError(f"Tokens are of the types {sorted(strange)[:5]}.", rule=f"Types are {min(known)} to {max(known)}.")
-    kinds = [known[number] for number in numbers]
-    for place, kind in enumerate(kinds):
-        if kind == Kind.USER_DEFINED and steers(tokens[place]):
+        return [int(Kind.NORMAL)] * len(tokens)
+    kinds = list_of(metadata, key, int, len(tokens))
+    if strange := set(kinds) - set(Kind):
+        raise ParseError(f"Tokens are of the types {sorted(strange)[:5]}.", rule=f"Types are 0 to {max(Kind)}.")
+    for place in [place for place, kind in enumerate(kinds) if kind == 4]:
+        if steers(tokens[place]):
             kinds[place] = Kind.CONTROL
     return kinds
 
@@ -77,12 +75,7 @@ def _by_scores(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> Rules:
     scores = list_of(metadata, f"{_KEY}scores", float, len(vocabulary.tokens))
     if any(math.isnan(score) for score in scores):
         raise ParseError("A score of a token is not a number.", rule="Scores say which tokens come first.")
-    texts = (Kind.NORMAL, Kind.USER_DEFINED, Kind.UNUSED, Kind.UNDEFINED)
-    ranks = {
-        token: -score
-        for token, score, kind in zip(vocabulary.tokens, scores, vocabulary.kinds, strict=True)
-        if kind in texts and token
-    }
+    ranks = {token: -scores[number] for token, number in vocabulary.from_text().items()}
     prefix = field_of(metadata, f"{_KEY}add_space_prefix", bool, True)
     return Rules(
         ranks=ranks,
@@ -111,12 +104,10 @@ _MODELS: Final = {"gpt2": _by_merges, "llama": _by_scores, "gemma4": _gemma4}
 
 def ranks_of(merges: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
     """When pairs are joined: "left right" to a number. What is joined has to be a token."""
-    index = vocabulary.index
-    for merge in merges:
-        left, space, right = merge.partition(" ")
-        if not (space and left and right and left + right in index):
+    for merge in merges if {merge.replace(" ", "", 1) for merge in merges} - vocabulary.index.keys() else ():
+        if merge.replace(" ", "", 1) not in vocabulary.index:
             raise ParseError(
                 f"The merge {merge[:80]!r} makes no token.",
                 rule="A merge is two texts with a space between them, and joined they are a token.",
             )
-    return {merge: rank for rank, merge in enumerate(merges)}
+    return dict(zip(merges, range(len(merges)), strict=True))

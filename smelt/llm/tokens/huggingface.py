@@ -87,7 +87,7 @@ def _vocabulary(
         if tokens[number]:
             raise ParseError(f"{tokens[number]!r} and {text!r} are both token {number}.", rule="Each id is one token.")
         tokens[number] = text
-    kinds = [Kind.NORMAL] * size
+    kinds = [int(Kind.NORMAL)] * size
     for byte in range(256) if byte_fallback else ():
         if (number := numbers.get(f"<0x{byte:02X}>")) is not None:
             kinds[number] = Kind.BYTE

@@ -54,7 +54,7 @@ _SENTENCES = r" ?[^(\s|.,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C)]+"
 _KANJI = r"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+"
 LINES: Final = r"[^\n]+|[\n]+"
 
-# Written so in files. Tried at each of a million spaces it would look at all the others, so what is run is another form.
+# So in files. Tried at each of a million spaces it would look at all the others, so another form is run.
 _AT_END = r"\s+$"
 _RUN_AS: Final = {_AT_END: r"(?<!\s)\s++\Z"}
 
@@ -71,7 +71,7 @@ class PreTokenizer:
 
 PRETOKENIZERS: Final = (
     PreTokenizer(
-        ("gpt-2", "phi-2", "mpt", "olmo", "jais", "gigachat", "a.x-4.0", "mellum", "trillion", "granite-docling"), (_GPT2,)
+        ("gpt-2", "phi-2", "mpt", "olmo", "jais", "gigachat", "a.x-4.0", "mellum", "trillion"), (_GPT2,)
     ),
     PreTokenizer(
         ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
@@ -119,7 +119,7 @@ _KNOWN[r"[0-9]{3}"] = r"[0-9][0-9][0-9]"
 def named(name: object) -> PreTokenizer:
     """The row that a GGUF file names."""
     if not isinstance(name, str) or name not in _BY_NAME:
-        what = "names no pre-tokeniser" if name is None else f"names the pre-tokeniser {_short(name)}, which is not known"
+        what = "names no pre-tokeniser" if name is None else f"names an unknown pre-tokeniser, {_short(name)}"
         raise ParseError(
             f"The file {what}.",
             rule="Text split in another way than the model was trained with gives wrong tokens, so nothing is guessed.",

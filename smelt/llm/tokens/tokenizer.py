@@ -20,12 +20,10 @@ from smelt.llm.tokens.vocabulary import Kind, Vocabulary
 SPACE: Final = "▁"
 _MOST_WORDS: Final = 1 << 17  # kept with their tokens; about 30 MB when full
 _LONGEST_WORD: Final = 64
-# A match of these was asked for by a file; of the others, by the pieces of text itself.
-_FROM_TEXT: Final = (Kind.NORMAL, Kind.USER_DEFINED, Kind.UNUSED, Kind.UNDEFINED)
 
 
 def _byte_letters() -> dict[int, str]:
-    """Byte-level vocabularies write bytes as letters: visible ones of Latin-1 as they are, the others from U+0100 on."""
+    """Byte-level vocabularies write bytes as letters: visible ones of Latin-1 as they are, others from U+0100 on."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return {byte: chr(byte if byte in visible else next(others)) for byte in range(256)}
@@ -45,7 +43,7 @@ class Rules:
     bytes: bool = True  # symbols are bytes written as letters; else characters, and bytes for those without a token
     whole: bool = False  # a word that is a token is taken as it is
     spaces: bool = False  # are written as ▁
-    prefix: Literal["never", "first", "always"] = "never"  # a space goes before text: at the start, or after specials too
+    prefix: Literal["never", "first", "always"] = "never"  # a space goes before text: at the start, after specials too
     prefix_once: bool = False  # but not before a space
     forms: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ()  # Unicode normal forms that text is brought to
     add_bos: bool = False
@@ -70,18 +68,12 @@ class Tokenizer:
         self._vocabulary = vocabulary
         self._rules = rules
         self._splitter = Splitter(rules.patterns)
-        # Only what text may become: "<s>" or "<0x41>" in a text are these characters, and nothing else.
-        index, kinds = vocabulary.index, vocabulary.kinds
-        self._index = index if set(kinds) <= set(_FROM_TEXT) else {
-            token: number for token, number in index.items() if kinds[number] in _FROM_TEXT
-        }  # fmt: skip
+        self._index = vocabulary.from_text()
         self._words: dict[str, tuple[int, ...]] = {}
-        self._control = [number for number, kind in enumerate(kinds) if kind in (Kind.CONTROL, Kind.UNKNOWN)]
-        self._control = [number for number in self._control if vocabulary.tokens[number]]
+        self._control = vocabulary.of_kinds(Kind.CONTROL, Kind.UNKNOWN)
         self._hidden = frozenset(self._control)
-        defined = [number for number, kind in enumerate(kinds) if kind == Kind.USER_DEFINED and vocabulary.tokens[number]]
-        self._defined = self._matcher(defined)
-        self._specials = self._matcher(defined + self._control)
+        self._defined = self._matcher(vocabulary.of_kinds(Kind.USER_DEFINED))
+        self._controls = self._matcher(self._control)
         self._between_words = self._boundary() if rules.spaces else None
         self.stops = vocabulary.stops()
 
@@ -137,14 +129,16 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise ArgumentError(f"encode takes a string, and this is a {type(text).__name__}.")
-        parts = self.parts(text, special=special)
+        parts = self.parts(text) if special else [text]
         return self.encode_parts(parts, bos=self.add_bos if bos is None else bos)
 
-    def parts(self, text: str, *, special: bool) -> list[str | int]:
-        """`text` cut at its special tokens: ids of those, and text between them."""
-        matcher = self._specials if special else self._defined
+    def parts(self, text: str) -> list[str | int]:
+        """`text` cut at its control tokens: ids of those, and texts between them."""
+        return self._cut(text, self._controls)
+
+    def _cut(self, text: str, matcher: re.Pattern[str] | None) -> list[str | int]:
         if matcher is None:
-            return [text] if text else []
+            return [text]
         parts: list[str | int] = []
         for place, piece in enumerate(matcher.split(text)):
             if place % 2:
@@ -152,22 +146,23 @@ class Tokenizer:
                 if parts and isinstance(parts[-1], str) and number in self._rules.strips_left:
                     parts[-1] = parts[-1].rstrip()
                 parts.append(number)
-            elif piece:
+            else:
                 strip = bool(parts) and parts[-1] in self._rules.strips_right
                 parts.append(piece.lstrip() if strip else piece)
         return [part for part in parts if part != ""]
 
     def encode_parts(self, parts: Iterable[str | int], *, bos: bool = False) -> list[int]:
-        """The tokens of texts, none of which is looked for special tokens, and of ids in between."""
+        """The tokens of texts, in which names of control tokens are text, and of ids in between."""
         ids = [self.bos] if bos and self.bos is not None else []
         place: Literal["first", "always"] | None = "first"
         for part in parts:
-            if isinstance(part, int):
-                ids.append(part)
-                place = "always"
-            else:
-                self._encode_text(part, place, ids)
-                place = None
+            for piece in self._cut(part, self._defined) if isinstance(part, str) else [part]:
+                if isinstance(piece, int):
+                    ids.append(piece)
+                    place = "always"
+                elif piece:
+                    self._encode_text(piece, place, ids)
+                    place = None
         return ids
 
     def _encode_text(self, text: str, place: Literal["first", "always"] | None, ids: list[int]) -> None:

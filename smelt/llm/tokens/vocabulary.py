@@ -26,8 +26,26 @@ class Kind(IntEnum):
 
 # With one of these the model says that its answer is over, whatever else the file says.
 _ENDS: Final = frozenset(
-    "<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> [EOT] [EOS]"
-    " <|end_of_text|> <end_of_utterance> <eos> <turn|> <｜end▁of▁sentence｜> <|END_OF_TURN_TOKEN|>".split()
+    [
+        "<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "</s>",
+        "<|eom_id|>",
+        "<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<eos>",
+        "<turn|>",
+        "<｜end▁of▁sentence｜>",
+        "<|END_OF_TURN_TOKEN|>",
+    ]
 )
 # Where answers have parts, this ends only one of them.
 _PART: Final = ("<|end|>", frozenset({"<|return|>", "<|call|>"}))
@@ -38,12 +56,13 @@ _BYTE: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Checked when made: texts are different, kinds are known, byte tokens are bytes, and ids are of this vocabulary."""
+    """Checked when made: texts are different, kinds are known, byte tokens are bytes, ids are of this vocabulary."""
 
     tokens: Sequence[str]
-    kinds: Sequence[Kind]
+    kinds: Sequence[int]  # of `Kind`; plain numbers, of which a hundred thousand are compared in no time
     special: dict[str, int] = field(default_factory=dict)  # "bos", "eos", "unk", "pad", …
     index: dict[str, int] = field(init=False)  # text of every token to its id
+    odd: dict[int, int] = field(init=False)  # ids of tokens that are not normal, and their kinds
     bytes: dict[int, int] = field(init=False)  # byte to the id of its token
 
     def __post_init__(self) -> None:
@@ -61,11 +80,12 @@ class Vocabulary:
                     f"The {name} token is {number}.", rule=f"There are {len(self.tokens)} tokens, counted from 0."
                 )
         object.__setattr__(self, "index", index)
+        object.__setattr__(self, "odd", {place: kind for place, kind in enumerate(self.kinds) if kind != 1})
         object.__setattr__(self, "bytes", self._bytes())
 
     def _bytes(self) -> dict[int, int]:
         found = {}
-        for number, kind in enumerate(self.kinds):
+        for number, kind in self.odd.items():
             if kind == Kind.BYTE:
                 match = _BYTE.fullmatch(self.tokens[number])
                 if match is None:
@@ -74,6 +94,17 @@ class Vocabulary:
                     )
                 found[int(match[1], 16)] = number
         return found
+
+    def of_kinds(self, *kinds: Kind) -> list[int]:
+        """Ids of the tokens of some kinds that are not normal, in order, without those that have no text."""
+        return [number for number, kind in self.odd.items() if kind in kinds and self.tokens[number]]
+
+    def from_text(self) -> dict[str, int]:
+        """What text may become, and its ids: "<s>" or "<0x41>" in a text are these characters, and nothing else."""
+        kept = dict(self.index)
+        for number in self.of_kinds(Kind.CONTROL, Kind.UNKNOWN, Kind.BYTE):
+            del kept[self.tokens[number]]
+        return kept
 
     def stops(self) -> frozenset[int]:
         """The tokens that end an answer."""
@@ -84,7 +115,7 @@ class Vocabulary:
             names.discard(part)
         return frozenset(found | {self.index[name] for name in names})
 
-    def kind_of(self, text: str) -> Kind | None:
+    def kind_of(self, text: str) -> int | None:
         """The kind of the token with this text, if there is one."""
         number = self.index.get(text)
         return None if number is None else self.kinds[number]
