@@ -161,9 +161,7 @@ def test_halves_of_surrogates_become_a_question_mark() -> None:
     assert BYTE_LEVEL["gpt-2"].decode(BYTE_LEVEL["gpt-2"].encode("a\ud800b")) == "a?b"
 
 
-@pytest.mark.parametrize(
-    "text", [" " * 200_000 + "x", "a" * 200_000, "<" * 100_000, "\n" * 100_000 + " ", "'" * 100_000]
-)
+@pytest.mark.parametrize("text", [" " * 40_000 + "x", "a" * 40_000, "<" * 40_000, "\n" * 40_000 + " ", "'" * 40_000])
 @pytest.mark.parametrize(
     "tokenizer", [BYTE_LEVEL["deepseek-llm"], BYTE_LEVEL["tekken"], SCORES], ids=["llm", "tekken", "scores"]
 )
