@@ -227,7 +227,6 @@ def by_merges(metadata: dict[str, Any]) -> dict[str, Any]:
     ]
     merges = [[left, right] for _, left, right in sorted(pairs, key=lambda pair: pair[0])]
     description = spaces_json("prepend")
-    description["added_tokens"] = []
     vocab = {token: number for number, token in enumerate(tokens)}
     description["model"] |= {"vocab": vocab, "merges": merges, "unk_token": "<unk>"}
     return description
