@@ -125,4 +125,4 @@ def test_what_is_refused() -> None:
         sm.jit(lambda s, t, x: {"s": s}, donate=(0, 1)).bind(sm.zeros(3), sm.zeros(3))(1.0)
     bound = sm.jit(lambda s, x: s + x, donate=0).bind(sm.zeros(3))
     with pytest.raises(TraceError, match="has a state"):
-        sm.jit(lambda x: bound(x))(sm.zeros(3))
+        sm.jit(bound)(sm.zeros(3))
