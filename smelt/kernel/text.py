@@ -43,7 +43,7 @@ _STATEMENTS: dict[str, tuple[type[Any], str]] = {
     ),
     "if": (ir.If, "if {condition:mask}"),
     "let": (ir.Let, "let {variable:declared} = {expression:index}"),
-    "ask": (ir.Ask, "ask {variable:count} = {flag:value}"),
+    "ask": (ir.Ask, "ask {variable:declared} = {value:value}"),
     "barrier": (ir.Barrier, "barrier"),
     "local": (ir.Local, "local {buffer:local}"),
     **dict.fromkeys(
@@ -217,8 +217,8 @@ class _Text(forms.Text):
             line.fail("a statement")
         kind, form = _STATEMENTS.get(line.token, _UPDATE)
         fields = self.read_form(form, line)
-        if kind in (ir.For, ir.Ask):
-            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1 if kind is ir.For else 1)
+        if kind is ir.For:
+            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1)
             self.variables[fields["variable"].name] = of(fields["variable"])
         if kind in (ir.For, ir.If):
             fields["body"] = []

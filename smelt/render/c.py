@@ -249,8 +249,7 @@ class _Writer(Expressions):
             case If():
                 self._if(statement)
             case Let() | Ask():
-                flag = f"{self.use(statement.flag, {})} != 0" if isinstance(statement, Ask) else ""
-                text = self.spell(statement.expression) if isinstance(statement, Let) else flag
+                text = self.spell(statement.expression) if isinstance(statement, Let) else self._asked(statement)
                 name = self.names[statement.variable.name] = self.fresh("n")
                 self.lines.append(f"const long {name} = {text};")
             case Barrier():
@@ -272,6 +271,14 @@ class _Writer(Expressions):
                 self._scan(statement)
             case Store():
                 self._store(statement)
+
+    def _asked(self, statement: Ask) -> str:
+        """What data decide, within its bounds."""
+        if statement.value.dtype.is_bool:
+            return f"{self.use(statement.value, {})} != 0"
+        first, last = (self.spell(as_index(end)) for end in (statement.variable.first, statement.variable.last))
+        asked = f"(long)({self.use(statement.value, {})})"
+        return f"{asked} < {first} ? {first} : {asked} > {last} ? {last} : {asked}"
 
     def _if(self, statement: If) -> None:
         self.settle()
