@@ -133,7 +133,7 @@ def logprobs(logits: Any, tokens: Any) -> tuple[Any, Any, Any]:
 
 
 _adjusted, _greedy, _logprobs = sm.jit(adjusted), sm.jit(greedy), sm.jit(logprobs)
-_drawn = sm.jit(drawn, static="candidates")
+_drawn: Any = sm.jit(drawn, static="candidates")
 
 
 # --- one request, and a batch of them
