@@ -2,8 +2,8 @@
 
 In each step it drops what was cancelled or is late, admits who waits while slots are free, reads one chunk of one
 prompt, and gives every running request its next token. Requests join and leave between steps (continuous batching).
-Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, whyever it
-did; what fails for one request does not reach another.
+Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, for
+whatever reason; what fails for one request does not reach another.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ class Programs(Protocol):
     def extend(self, rows: Sequence[tuple[int, int, int]]) -> Any:
         """Read one token each, as (slot, position, token); a row of logits for each, and perhaps rows behind them."""
 
+    def reset(self) -> None:
+        """Forget all that is in the slots."""
+
 
 class Text(Protocol):
     """Tokens to text, whole characters at a time; it holds back what may become a stop string."""
 
-    stopped: bool
+    stopped: str | None
 
-    def push(self, token: int) -> str: ...
+    def feed(self, token: int) -> str: ...
     def close(self) -> str: ...
 
 
@@ -124,6 +127,17 @@ class Handle:
         return self.request.prompt[len(self.slot.tokens) :] if self.slot is not None else self.request.prompt
 
 
+def piece(count: int, chunks: Sequence[int]) -> int:
+    """How many of `count` tokens to read at once, so that not much more than they are computed with padding.
+
+    >>> [piece(count, (8, 32, 128)) for count in (3, 30, 33, 100, 500)]
+    [3, 30, 32, 100, 128]
+    """
+    larger = next((size for size in chunks if count <= size), chunks[-1])
+    smaller = max((size for size in chunks if size < count), default=0)
+    return min(count, larger) if count * 2 > larger or not smaller else smaller
+
+
 class Engine:
     """Runs requests. As a context manager it has a thread of its own; without, somebody calls `step`."""
 
@@ -135,6 +149,7 @@ class Engine:
         self.finished: dict[str, int] = {}  # how many ended, by reason
         self.rejected = 0
         self.done = Figures(0)  # sums over all that ended
+        self.on_end: Callable[[Handle], None] = lambda handle: None
         self._rate = 0.0  # tokens of prompts per second, as measured
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -226,6 +241,7 @@ class Engine:
             for handle in list(self.running):
                 self._end(handle, "error", f"{type(error).__name__}: {error}")
             self.slots.clear()
+            self.programs.reset()
         return bool(self.waiting or self.running)
 
     def _drop(self) -> None:
@@ -258,7 +274,7 @@ class Engine:
         slot, unread = handle.slot, handle.unread
         others = any(handle.output for handle in self.running)
         fitting = [size for size in self.programs.chunks if not others or size <= self._rate * self.max_pause]
-        size = fitting[-1] if fitting else self.programs.chunks[0]
+        size = piece(len(unread), fitting or self.programs.chunks[:1])
         tokens = list(unread[:size])
         began = time.monotonic()
         logits = self.programs.read(slot.number, len(slot.tokens), tokens)
@@ -267,6 +283,7 @@ class Engine:
             logits.numpy()  # waits, so that the time is that of the work
         else:
             self._choose(logits, [handle])
+        # What is compiled at this moment makes it seem slow, but only until the next chunk.
         self._rate = size / max(time.monotonic() - began, 1e-6)
 
     def _extend(self) -> None:
@@ -310,10 +327,10 @@ class Engine:
         figures.tokens += 1
         if request.constraint is not None:
             request.constraint.accept(token)
-        text = request.text.push(token) if request.text is not None else ""
+        text = request.text.feed(token) if request.text is not None else ""
         self._tell(handle, Event(text, choice))
         is_full = len(request.prompt) + len(handle.output) >= self.programs.context
-        if (request.text is not None and request.text.stopped) or (
+        if (request.text is not None and request.text.stopped is not None) or (
             request.constraint is not None and request.constraint.is_done
         ):
             self._end(handle, "stop")
@@ -336,6 +353,7 @@ class Engine:
         self.done.prompt_tokens += handle.figures.prompt_tokens
         self.done.reused_tokens += handle.figures.reused_tokens
         self.done.tokens += handle.figures.tokens
+        self.on_end(handle)
         text = handle.request.text.close() if handle.request.text is not None and reason != "cancelled" else ""
         self._tell(handle, Event(text, None, reason, error))
 

@@ -36,6 +36,9 @@ class History:
         self.read_tokens = 0
         self.fails = False
 
+    def reset(self) -> None:
+        self.memory[:] = -1
+
     def _logits(self, slot: int, position: int) -> np.ndarray:
         history = self.memory[slot, : position + 1]
         assert (history >= 0).all(), "a hole in the cache"
@@ -147,10 +150,10 @@ class Letters:
     """Text of tokens: a letter each, and a stop string of one letter."""
 
     def __init__(self, stop: int) -> None:
-        self.stopped, self.stop = False, stop
+        self.stopped, self.stop = None, stop
 
-    def push(self, token: int) -> str:
-        self.stopped = token == self.stop
+    def feed(self, token: int) -> str:
+        self.stopped = "!" if token == self.stop else None
         return "" if self.stopped else chr(65 + token)
 
     def close(self) -> str:
