@@ -230,6 +230,7 @@ What is read is hostile until every number in it has been checked; what is writt
         {
             "Models": "formats.models",
             "Safetensors": "formats.safetensors",
+            "Language models": "formats.gguf formats.huggingface",
             "Pictures, and any file": "formats.png formats.whole",
         },
     ),

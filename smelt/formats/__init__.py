@@ -1,8 +1,20 @@
 """Files in and out. What is read is hostile until every number in it has been checked; what is written is whole."""
 
+from smelt.formats.gguf import Gguf, write_gguf
+from smelt.formats.huggingface import Folder
 from smelt.formats.models import load, save
 from smelt.formats.png import save_png
 from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import write_whole
 
-__all__ = ["SafeTensors", "load", "save", "save_png", "write_safetensors", "write_whole"]
+__all__ = [
+    "Folder",
+    "Gguf",
+    "SafeTensors",
+    "load",
+    "save",
+    "save_png",
+    "write_gguf",
+    "write_safetensors",
+    "write_whole",
+]

@@ -32,7 +32,7 @@ _KINDS: Final = (
     _Kind(b"\x93NUMPY", b"", "a NumPy array (.npy)", "Read it with numpy.load."),
     _Kind(b"\x80", b"", "a pickle", _TORCH),
     _Kind(b"\x89HDF\r\n", b"", "an HDF5 file (.h5, .keras)", "Read it with h5py, and give the arrays over by name."),
-    _Kind(b"GGUF", b"", "a GGUF file", "Look for the safetensors files of the same model."),
+    _Kind(b"GGUF", b"", "a GGUF file", "Read it with smelt.formats.Gguf(path)."),
     _Kind(
         b"version https://git-lfs",
         b"",

@@ -27,6 +27,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ParseError
+from smelt.formats.checked_json import json_object
 from smelt.formats.others import refuse_known
 from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor import Tensor, from_numpy
@@ -148,23 +149,12 @@ def _checked_header(text: bytes, size: int, path: str) -> Header:
 
 
 def _parsed(text: bytes, path: str) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError("a name stands there twice")
-        return found
-
-    def constant(name: str) -> NoReturn:
-        raise ValueError(f"{name} is not JSON")
-
     if not text.startswith(b"{"):
         _refuse(path, "the header does not begin with {")
     try:
-        parsed = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=constant)
-        json.dumps(parsed, ensure_ascii=False).encode("utf-8")  # escapes can make half characters
-    except (ValueError, RecursionError) as error:
+        return json_object(text)
+    except ValueError as error:
         _refuse(path, f"the header cannot be read: {error}")
-    return parsed  # type: ignore[no-any-return]
 
 
 def _entry(name: str, fields: Any, base: int, path: str) -> Entry:

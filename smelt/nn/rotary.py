@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,8 @@ class RotaryEmbedding(Module):
 
     A pair is a feature of the first half with its counterpart of the second half, or with `interleaved` two neighbors.
     `scaling` stretches the positions of a model that was trained on shorter texts, in the words of configuration files:
-    a dictionary with a `rope_type` (linear, ntk, llama3, yarn), a `factor`, and what else the type takes.
+    a dictionary with a `rope_type` (linear, ntk, llama3, yarn), a `factor`, and what else the type takes. `factors`
+    slow each of the dim / 2 pairs by a number of its own, as files of weights give them.
 
     >>> import smelt as sm
     >>> rope = sm.nn.RotaryEmbedding(4)
@@ -44,6 +45,7 @@ class RotaryEmbedding(Module):
         base: float = 10000.0,
         interleaved: bool = False,
         scaling: Mapping[str, Any] | None = None,
+        factors: Sequence[float] | None = None,
     ) -> None:
         self.dim = count(dim, "RotaryEmbedding", "dim", least=2)
         if dim % 2:
@@ -53,12 +55,14 @@ class RotaryEmbedding(Module):
             raise ArgumentError(f"RotaryEmbedding: base is {base!r}", rule="it must be positive.")
         self.interleaved = flag(interleaved, "RotaryEmbedding", "interleaved")
         self.scaling = _chosen(scaling)
+        self.factors = _each_pair(factors, self.dim // 2)
         _frequencies(self.dim, self.base, self.scaling)
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines (..., length, dim / 2) for the positions (..., length), precise enough for `like`."""
         dtype = float64 if like.dtype is float64 else float32
         frequencies, factor = _frequencies(self.dim, self.base, self.scaling)
+        frequencies = frequencies if self.factors is None else frequencies / np.asarray(self.factors)
         angles = positions.astype(dtype).expand_dims(-1) * asarray(frequencies, dtype, device=like.device)
         cos, sin = angles.cos(), angles.sin()
         return (cos, sin) if factor == 1 else (cos * factor, sin * factor)
@@ -169,6 +173,19 @@ def _frequencies(dim: int, base: float, scaling: Scaling | None) -> tuple[Angles
     numbers = dict(scaling.numbers)
     factor = numbers.get("attention_factor", 0.1 * math.log(max(numbers["factor"], 1.0)) + 1)
     return _KINDS[scaling.kind].change(dim, base, **numbers), factor if scaling.kind == "yarn" else 1.0
+
+
+def _each_pair(factors: Sequence[float] | None, pairs: int) -> tuple[float, ...] | None:
+    """A positive number for each pair."""
+    if factors is None:
+        return None
+    numbers = tuple(float(real_number(value, "RotaryEmbedding", "a factor")) for value in factors)
+    if len(numbers) != pairs or not all(0 < number < math.inf for number in numbers):
+        raise ArgumentError(
+            f"RotaryEmbedding: there are {len(numbers)} factors, the least {min(numbers, default=0.0)}",
+            rule=f"there must be a positive number for each of the {pairs} pairs.",
+        )
+    return numbers
 
 
 def _chosen(scaling: Mapping[str, Any] | None) -> Scaling | None:

@@ -1,0 +1,185 @@
+"""One decoder for all families: plain tensor code over modules of `sm.nn`, switched by a `ModelConfig`.
+
+Rows are tokens, flat over all texts: (rows, width). `step` appends the keys and values of its rows to a cache and lets
+each row see what its own text holds up to its position, so a chunk of a prompt, one token of each of many texts, or any
+mixture are the same program with other numbers. Positions and slots are data, never sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from smelt.dtypes import int32
+from smelt.llm.cache import Cache
+from smelt.llm.config import ModelConfig
+from smelt.nn import Module, RotaryEmbedding
+from smelt.tensor import Tensor, arange, einsum, gelu, silu, softmax, tanh, topk, where
+
+__all__ = ["Attention", "Block", "Decoder", "Layer", "MixtureOfExperts", "Mlp", "step"]
+
+_ACTIVATIONS = {
+    "silu": silu,
+    "gelu": gelu,
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+}
+
+
+class Layer(Protocol):
+    """A module from rows to rows: linear, a norm or an embedding, also one whose weights are quantized."""
+
+    def __call__(self, x: Tensor, /) -> Tensor: ...
+
+
+class Attention(Module):
+    """Queries of rows over the keys and values that their texts have in the cache."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        layer: int,
+        qkv: Layer,
+        out: Layer,
+        q_norm: Layer | None = None,
+        k_norm: Layer | None = None,
+    ) -> None:
+        self.qkv, self.out, self.q_norm, self.k_norm = qkv, out, q_norm, k_norm
+        self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, config.head_dim
+        self.layer, self.window, self.softcap = layer, config.window(layer), config.attention_softcap
+        self.scale = config.scale or config.head_dim**-0.5
+
+    def __call__(
+        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor, rope: RotaryEmbedding | None
+    ) -> tuple[Tensor, Cache]:
+        rows = x.shape[0]
+        # (heads, rows, features), as `rope` takes them
+        apart = self.qkv(x).reshape(rows, self.heads + 2 * self.kv_heads, self.head_dim).swapaxes(0, 1)
+        q, k, v = apart.split([self.heads, self.heads + self.kv_heads])
+        q = q if self.q_norm is None else self.q_norm(q)
+        k = k if self.k_norm is None else self.k_norm(k)
+        if rope is not None:
+            q, k = rope(q, positions), rope(k, positions)
+        cache = cache.appended(self.layer, slots, positions, k.swapaxes(0, 1), v.swapaxes(0, 1))
+        keys, values = cache.keys[self.layer][slots], cache.values[self.layer][slots]
+        # Where all rows have one slot, its keys serve all of them; else each row has those of its own.
+        own = "" if slots.ndim == 0 else "r"
+        q = (q * self.scale).reshape(self.kv_heads, self.heads // self.kv_heads, rows, self.head_dim)
+        scores = einsum(f"kgrd,{own}knd->kgrn", q, keys.astype(q.dtype))
+        if self.softcap:
+            scores = self.softcap * tanh(scores / self.softcap)
+        weights = softmax(where(self._seen(positions, keys.shape[-2]), scores, -math.inf), axis=-1)
+        taken = einsum(f"kgrn,{own}knd->rkgd", weights, values.astype(q.dtype))
+        return self.out(taken.reshape(rows, self.heads * self.head_dim)), cache
+
+    def _seen(self, positions: Tensor, length: int) -> Tensor:
+        """Which keys (rows, length) a row sees: those up to its own, inside the window."""
+        places, last = arange(length, dtype=int32), positions.expand_dims(-1)
+        seen = places <= last
+        return seen & (places > last - self.window) if self.window else seen
+
+
+class Mlp(Module):
+    """down(activation(gate(x)) * up(x)), gate and up as one layer; without a gate, down(activation(up(x)))."""
+
+    def __init__(self, config: ModelConfig, up: Layer, down: Layer) -> None:
+        self.up, self.down = up, down
+        self.activation, self.gated = config.activation, config.gated
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.down(_activated(self.up(x), self.activation, self.gated))
+
+
+def _activated(x: Tensor, activation: str, gated: bool) -> Tensor:
+    if not gated:
+        return _ACTIVATIONS[activation](x)
+    gate, up = x.split(2, axis=-1)
+    return _ACTIVATIONS[activation](gate) * up
+
+
+class MixtureOfExperts(Module):
+    """The experts that a router finds best for a row, by their shares. All experts are computed: weights are
+    (experts, out, in), and what is not chosen has a share of 0.
+    """
+
+    def __init__(self, config: ModelConfig, router: Layer, up: Tensor, down: Tensor) -> None:
+        self.router, self.up, self.down = router, up, down
+        self.activation, self.experts = config.activation, config.experts
+
+    def __call__(self, x: Tensor) -> Tensor:
+        assert self.experts is not None
+        odds = softmax(self.router(x), axis=-1)
+        best, chosen = topk(odds, self.experts.used)
+        best = best / best.sum(axis=-1, keepdims=True) if self.experts.normalized else best
+        numbers = arange(self.experts.count, dtype=chosen.dtype)
+        shares = where(chosen.expand_dims(-1) == numbers, best.expand_dims(-1), 0.0).sum(axis=-2)
+        inner = _activated(einsum("ri,eoi->reo", x, self.up), self.activation, True)
+        return einsum("re,reo,eio->ri", shares, inner, self.down)
+
+
+class Block(Module):
+    """Attention and an MLP, each of a norm of the rows, added to them; some families normalize what is added, too."""
+
+    def __init__(
+        self,
+        attention_norm: Layer,
+        attention: Attention,
+        mlp_norm: Layer,
+        mlp: Mlp | MixtureOfExperts,
+        attention_post_norm: Layer | None = None,
+        mlp_post_norm: Layer | None = None,
+    ) -> None:
+        self.attention_norm, self.attention, self.attention_post_norm = attention_norm, attention, attention_post_norm
+        self.mlp_norm, self.mlp, self.mlp_post_norm = mlp_norm, mlp, mlp_post_norm
+
+    def __call__(
+        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor, rope: RotaryEmbedding | None
+    ) -> tuple[Tensor, Cache]:
+        found, cache = self.attention(self.attention_norm(x), cache, positions, slots, rope)
+        x = x + (found if self.attention_post_norm is None else self.attention_post_norm(found))
+        found = self.mlp(self.mlp_norm(x))
+        return x + (found if self.mlp_post_norm is None else self.mlp_post_norm(found)), cache
+
+
+class Decoder(Module):
+    """A language model: tokens to logits. `places` are learned positions, where there is no RoPE."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        embedding: Layer,
+        blocks: list[Block],
+        norm: Layer,
+        head: Layer,
+        places: Layer | None = None,
+    ) -> None:
+        self.config = config
+        self.embedding, self.places, self.blocks, self.norm, self.head = embedding, places, blocks, norm, head
+        self.rope = None if config.rope is None else config.rope.module()
+        self.local_rope = self.rope if config.local_rope is None else config.local_rope.module()
+
+    def __call__(
+        self, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor, wanted: Tensor
+    ) -> tuple[Cache, Tensor]:
+        x = self.embedding(tokens)
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
+        if self.places is not None:
+            x = x + self.places(positions)
+        for number, block in enumerate(self.blocks):
+            rope = self.local_rope if self.config.window(number) else self.rope
+            x, cache = block(x, cache, positions, slots, rope)
+        logits = self.head(self.norm(x[wanted]))
+        cap = self.config.logit_softcap
+        return cache, cap * tanh(logits / cap) if cap else logits
+
+
+def step(
+    model: Decoder, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor, wanted: Tensor
+) -> tuple[Cache, Tensor]:
+    """Some more tokens: the cache with them, and the logits (wanted, vocabulary) that follow the rows `wanted`.
+
+    Tokens, positions and slots are int32 (rows,). Rows of one text have one slot, and positions that continue what is
+    there; they may come in any order. If all rows are of one text, `slots` is a scalar, and its keys are read once for
+    all of them, not once for each row. Compile it with `sm.jit(step, donate=(1,))`: the cache is written in place.
+    """
+    return model(cache, tokens, positions, slots, wanted)
