@@ -57,7 +57,7 @@ class LanguageModel:
                 f"{self.name} has no chat template", rule="without one nobody knows how it was taught to chat.",
                 hint="Use smelt generate, or /v1/completions.",
             )  # fmt: skip
-        return list(self.template.encode(self.tokenizer, [dict(part) for part in prompt if isinstance(part, Mapping)]))
+        return list(self.template.prompt([part for part in prompt if isinstance(part, Mapping)]))
 
     @functools.cached_property
     def grammars(self) -> Grammars:

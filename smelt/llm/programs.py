@@ -1,8 +1,8 @@
 """Compiled steps of a decoder over a cache of slots: chunks of a prompt, and one token for each of a batch.
 
 Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to a slot
-that nobody holds. Each size is compiled at its first use, or before by `compile`. The cache is donated to every step, and
-belongs to this object alone.
+that nobody holds. Each size is compiled at its first use, or before by `compile`. The cache is donated to every step,
+and belongs to this object alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DecoderPrograms:
         def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
             return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
 
-        self._step = sm.jit(run, donate=(1,))
+        self._step: Any = sm.jit(run, donate=(1,))
         self.reset()
 
     def reset(self) -> None:
@@ -80,5 +80,6 @@ class DecoderPrograms:
 
     def _run(self, tokens: Any, positions: Any, slots: Any, wanted: Any) -> sm.Tensor:
         given = [sm.asarray(part) for part in (tokens, positions, slots, wanted)]
+        logits: sm.Tensor
         self._cache, logits = self._step(self._weights, self._cache, *given)
         return logits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,55 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import smelt as sm
 from smelt.errors import ArgumentError, BusyError, ContextLengthError
 from smelt.llm.engine import Engine, Event, Request
 from smelt.llm.prefix import Slots, common
 from smelt.llm.sampling import Sampling
+from tests.llm.tiny import History
 
 VOCABULARY = 50
-
-
-class History:
-    """A model whose logits are a function of all tokens before, which it keeps by slot and position as a cache does.
-
-    A token that is read at the wrong place, or a slot that is not what it should be, changes what comes next.
-    """
-
-    chunks = (2, 4)
-    vocabulary = VOCABULARY
-
-    def __init__(self, slots: int = 3, context: int = 64) -> None:
-        self.slots, self.context = slots, context
-        self.memory = np.full((slots, context), -1)
-        self.batches: list[int] = []
-        self.read_tokens = 0
-        self.fails = False
-
-    def reset(self) -> None:
-        self.memory[:] = -1
-
-    def _logits(self, slot: int, position: int) -> np.ndarray:
-        history = self.memory[slot, : position + 1]
-        assert (history >= 0).all(), "a hole in the cache"
-        rng = np.random.default_rng(zlib.crc32(history.tobytes()))
-        return rng.normal(size=VOCABULARY).astype(np.float32)
-
-    def read(self, slot: int, start: int, tokens: Sequence[int]):
-        assert 1 <= len(tokens) <= self.chunks[-1]
-        if self.fails:
-            raise RuntimeError("the programs broke")
-        self.memory[slot, start : start + len(tokens)] = tokens
-        self.read_tokens += len(tokens)
-        return sm.asarray(self._logits(slot, start + len(tokens) - 1)[None])
-
-    def extend(self, rows: Sequence[tuple[int, int, int]]):
-        assert len({slot for slot, _, _ in rows}) == len(rows)
-        self.batches.append(len(rows))
-        for slot, position, token in rows:
-            self.memory[slot, position] = token
-        logits = [self._logits(slot, position) for slot, position, _ in rows]
-        return sm.asarray(np.stack(logits + [logits[0]] * (self.slots - len(rows))))  # padded, as programs do
 
 
 def alone(prompt: Sequence[int], **options) -> tuple[list[int], str | None]:

@@ -85,7 +85,8 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """A string."""
     if not isinstance(value, str):
         raise ApiError("must be a string")
     return value
@@ -163,7 +164,7 @@ def _message(message: Any, place: int) -> dict[str, Any]:
     if isinstance(content, list):  # of parts, of which only text can be read
         if not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
             raise ApiError(f"message {place} has content that is no text, which this model cannot read")
-        content = "".join([_text(part.get("text")) for part in content])
+        content = "".join([text(part.get("text")) for part in content])
     if not isinstance(content, str):
         raise ApiError(f"message {place} must have a content that is a string")
     return {"role": role, "content": content}
@@ -181,13 +182,21 @@ def _prompts(value: Any) -> list[Any]:
     raise ApiError(f"must be a string, a list of tokens, or at most {MOST_PROMPTS} of either")
 
 
+def tokens(value: Any) -> list[int]:
+    """Numbers of tokens."""
+    if not _is_tokens(value):
+        raise ApiError("must be a list of tokens")
+    found: list[int] = value
+    return found
+
+
 def _is_tokens(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(token) is int for token in value)
 
 
 # What both kinds of requests may have, and how it is checked.
 _COMMON: Final[dict[str, Check]] = {
-    "model": _text,
+    "model": text,
     "stream": _flag,
     "stream_options": _stream_options,
     "n": _integer(1, MOST_CHOICES),
