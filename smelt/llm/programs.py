@@ -44,7 +44,10 @@ class DecoderPrograms:
         def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
             return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
 
-        self._step: Any = sm.jit(run, donate=(1,))
+        # One for each size: the sizes are few, and known.
+        self._steps = {
+            (n, rows): sm.jit(run, donate=(1,)) for n, sizes in enumerate((self.chunks, self.batches)) for rows in sizes
+        }
         self.reset()
 
     def reset(self) -> None:
@@ -81,5 +84,5 @@ class DecoderPrograms:
     def _run(self, tokens: Any, positions: Any, slots: Any, wanted: Any) -> sm.Tensor:
         given = [sm.asarray(part) for part in (tokens, positions, slots, wanted)]
         logits: sm.Tensor
-        self._cache, logits = self._step(self._weights, self._cache, *given)
+        self._cache, logits = self._steps[slots.ndim, len(tokens)](self._weights, self._cache, *given)
         return logits

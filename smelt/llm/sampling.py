@@ -8,8 +8,9 @@ left.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -132,8 +133,10 @@ def logprobs(logits: Any, tokens: Any) -> tuple[Any, Any, Any]:
     return (own - total)[:, 0], values - total, indices
 
 
-_adjusted, _greedy, _logprobs = sm.jit(adjusted), sm.jit(greedy), sm.jit(logprobs)
-_drawn: Any = sm.jit(drawn, static="candidates")
+@functools.cache
+def _compiled(function: Callable[..., Any], shape: tuple[int, ...], candidates: int = 0) -> Any:
+    """A program for each size of a batch: the sizes are few, and known."""
+    return sm.jit(functools.partial(function, candidates=candidates) if candidates else function)
 
 
 # --- one request, and a batch of them
@@ -176,25 +179,27 @@ class Chooser:
 def choose(logits: Any, choosers: Sequence[Chooser | None]) -> list[Choice | None]:
     """The next token of each row of logits, by the chooser of the row; none for rows without one."""
     rows = [(row, chooser) for row, chooser in enumerate(choosers) if chooser is not None]
-    raw = logits
+    raw, shape = logits, logits.shape
     if any(chooser.adjusts for _, chooser in rows):
-        logits = _adjusted(logits, *_adjustments(rows, logits.shape))
-    tokens = np.zeros(logits.shape[0], np.int32)
+        logits = _compiled(adjusted, shape)(logits, *_adjustments(rows, shape))
+    tokens = np.zeros(shape[0], np.int32)
     if any(chooser.sampling.temperature == 0 for _, chooser in rows):
-        tokens = _greedy(logits).numpy().copy()
+        tokens = _compiled(greedy, shape)(logits).numpy().copy()
     random = [(row, chooser) for row, chooser in rows if chooser.sampling.temperature > 0]
     if random:
-        arguments = _draws(random, logits.shape[0])
-        few = min(CANDIDATES, logits.shape[1])
-        found, settled = (result.numpy() for result in _drawn(logits, *arguments, few))
+        arguments = _draws(random, shape[0])
+        few = min(CANDIDATES, shape[1])
+        found, settled = (result.numpy() for result in _compiled(drawn, shape, few)(logits, *arguments))
         if not all(settled[row] for row, _ in random):
-            every, _ = _drawn(logits, *arguments, logits.shape[1])
+            every, _ = _compiled(drawn, shape, shape[1])(logits, *arguments)
             found = np.where(settled, found, every.numpy())
         for row, _ in random:
             tokens[row] = found[row]
     choices: list[Choice | None] = [None] * len(choosers)
     wanted = any(chooser.sampling.logprobs is not None for _, chooser in rows)
-    own, top, indices = (t.numpy() for t in _logprobs(raw, sm.asarray(tokens))) if wanted else (None, None, None)
+    own = top = indices = None
+    if wanted:
+        own, top, indices = (part.numpy() for part in _compiled(logprobs, shape)(raw, sm.asarray(tokens)))
     for row, chooser in rows:
         token, count = int(tokens[row]), chooser.sampling.logprobs
         if count is None or own is None or top is None or indices is None:
