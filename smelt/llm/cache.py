@@ -1,8 +1,8 @@
 """Keys and values of all tokens so far, by slot: each slot holds one text.
 
 A cache is a tree of tensors that keep their shapes. Give it to `jit(..., donate=...)`, and what is appended is written
-in place. What lies behind the last position of a text is never seen, so a slot needs no clearing before it is used again,
-and rows of padding may write there.
+in place. What lies behind the last position of a text is never seen, so a slot needs no clearing before it is used
+again, and rows of padding may write there.
 """
 
 from __future__ import annotations

@@ -63,9 +63,10 @@ class Experts:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The sizes and switches of a model. `windows` has a number for each layer: how far back its queries see, 0 for all.
+    """The sizes and switches of a model.
 
-    Without a `rope`, positions are learned. `local_rope` is that of layers with a window, where it differs.
+    `windows` has a number for each layer: how far back its queries see, 0 for all. Without a `rope`, positions are
+    learned. `local_rope` is that of layers with a window, where it differs.
     """
 
     family: str
@@ -316,7 +317,10 @@ def _from_gguf(name: str, row: Family, keys: _Keys, names: frozenset[str]) -> Mo
         keys.integer("attention.value_length", head_dim) == head_dim, "keys and values differ in size", "they must not."
     )
     windows = _by_pattern(row, keys.integer("attention.sliding_window", 0), layers)
-    has = lambda part, kind="weight": f"{GGUF_NAMES[part].format(n=0)}.{kind}" in names  # noqa: E731
+
+    def has(part: str, kind: str = "weight") -> bool:
+        return f"{GGUF_NAMES[part].format(n=0)}.{kind}" in names
+
     experts = keys.integer("expert_count", 0)
     wide = width / max(heads, 1) if layers == row.wide_scale_layers else 0.0
     rope, local = _gguf_ropes(row, keys, head_dim)

@@ -8,20 +8,22 @@ mixture are the same program with other numbers. Positions and slots are data, n
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
 
 from smelt.dtypes import int32
 from smelt.llm.cache import Cache
 from smelt.llm.config import ModelConfig
 from smelt.nn import Module, RotaryEmbedding
-from smelt.tensor import Tensor, arange, einsum, gelu, silu, softmax, tanh, topk, where
+from smelt.tensor import Tensor, arange, einsum, gelu, silu, softmax, tanh, where
 
 __all__ = ["Attention", "Block", "Decoder", "Layer", "MixtureOfExperts", "Mlp", "step"]
 
-_ACTIVATIONS = {
+_ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "silu": silu,
     "gelu": gelu,
-    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),
+    "gelu_tanh": partial(gelu, approximate="tanh"),
 }
 
 
@@ -108,7 +110,7 @@ class MixtureOfExperts(Module):
     def __call__(self, x: Tensor) -> Tensor:
         assert self.experts is not None
         odds = softmax(self.router(x), axis=-1)
-        best, chosen = topk(odds, self.experts.used)
+        best, chosen = odds.topk(self.experts.used)
         best = best / best.sum(axis=-1, keepdims=True) if self.experts.normalized else best
         numbers = arange(self.experts.count, dtype=chosen.dtype)
         shares = where(chosen.expand_dims(-1) == numbers, best.expand_dims(-1), 0.0).sum(axis=-2)

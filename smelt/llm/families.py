@@ -1,7 +1,7 @@
 """Families of language models: what differs between them, as rows of a table.
 
-A family is a row of switches and of names: how it is called in files, which parts its blocks have, and under which names
-its tensors lie. Nothing else knows a family by its name.
+A family is a row of switches and of names: how it is called in files, which parts its blocks have, and under which
+names its tensors lie. Nothing else knows a family by its name.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Family:
     local_base: float | None = None  # of RoPE, in layers with a window
     wide_scale_layers: int = 0  # GGUF: with so many layers, scores are scaled by width / heads, not by a head's size
     names: Mapping[str, str] = field(default_factory=lambda: _LLAMA_NAMES, repr=False)  # in Hugging Face's files
-    keys: Mapping[str, str] = field(default_factory=lambda: _names(), repr=False)  # of a config.json, where not Llama's
+    keys: Mapping[str, str] = field(default_factory=_names, repr=False)  # of a config.json, where not Llama's
     ignored: tuple[str, ...] = ("rotary_emb.inv_freq",)  # ends of names that are no weights
 
 

@@ -1,0 +1,245 @@
+"""Tensors of files by the names of their families → a Decoder.
+
+Every tensor of a file is used exactly once, or an error names it: a model that lacks a bias, or has one too many, would
+still speak fluently. `build` asks for parts by role and shape, so files of both kinds and random numbers are built
+alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+import smelt as sm
+from smelt.errors import ParseError
+from smelt.formats import Folder, Gguf
+from smelt.llm.config import ModelConfig
+from smelt.llm.decoder import Attention, Block, Decoder, Layer, MixtureOfExperts, Mlp
+from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
+
+__all__ = ["Parts", "build", "from_gguf", "from_huggingface", "load_model", "random_model"]
+
+Floats = NDArray[np.float32]
+_MOST_NAMES = 5  # that a message lists
+
+
+class Arrays(Protocol):
+    """A file: names of tensors, and each as an array."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def array(self, name: str, /) -> NDArray[Any]: ...
+
+
+class Parts(Protocol):
+    """The tensors of a model by role: "q", "norm", …, as `families` names them; `n` is the block, `e` the expert."""
+
+    def has(self, role: str) -> bool:
+        """Whether there may be such a part: some files have q, k and v in one."""
+        ...
+
+    def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
+        """The numbers of a part, of this shape; linear layers are (out, in)."""
+        ...
+
+
+def load_model(path: str | os.PathLike[str]) -> Decoder:
+    """The model of a GGUF file, or of a folder with a config.json and safetensors."""
+    if os.path.isdir(path):
+        folder = Folder(path)
+        return from_huggingface(folder.config, folder)
+    file = Gguf(path)
+    return from_gguf(file.metadata, file)
+
+
+def from_huggingface(config: Mapping[str, Any], file: Arrays) -> Decoder:
+    """The model of a config.json and tensors under the names that transformers gives them."""
+    found = ModelConfig.from_huggingface(config)
+    row = FAMILIES[found.family]
+    return _whole(found, _FileParts(found, file, row.names, row))
+
+
+def from_gguf(metadata: Mapping[str, Any], file: Arrays) -> Decoder:
+    """The model of the metadata and tensors of a GGUF file."""
+    names = frozenset(file)
+    config = ModelConfig.from_gguf(metadata, names)
+    # What its converter has already done: weights of norms have their 1, linear layers lie as (out, in).
+    row = replace(FAMILIES[config.family], norm_offset=0.0, transposed=False, ignored=())
+    parts = _FileParts(config, file, GGUF_NAMES, row)
+    if config.rope is not None and f"{GGUF_NAMES['frequencies']}.weight" in names:
+        factors = parts.take("frequencies", (config.rope.dim // 2,))
+        config = replace(config, rope=replace(config.rope, factors=tuple(factors.tolist())))
+    return _whole(config, parts)
+
+
+def random_model(config: ModelConfig, seed: int = 0) -> Decoder:
+    """A model of this size with random weights: for tests and measurements, not for reading what it says."""
+    return build(config, _RandomParts(seed))
+
+
+class _FileParts:
+    """The tensors of a file, each taken once."""
+
+    def __init__(self, config: ModelConfig, file: Arrays, names: Mapping[str, str], row: Family) -> None:
+        self._file, self._names, self._row, self._tied = file, names, row, config.tied
+        self._all: Collection[str] = frozenset(file)
+        self._left = set(self._all)
+        # Files of the bare model lack the name of what holds it.
+        self._front = "" if f"{names['embedding']}.weight" in self._all else names["embedding"].split(".")[0] + "."
+
+    def has(self, role: str) -> bool:
+        return role in self._names and self._name(role, "weight", 0, 0) in self._all
+
+    def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
+        if role not in self._names:
+            raise ParseError(f"the family has no name for {role}", rule="its files have no such part.")
+        name = self._name(role, kind, n, e)
+        if name not in self._left:
+            raise ParseError(f"the tensor {name} is missing", rule="the model needs it.")
+        self._left.remove(name)
+        array = np.asarray(self._file.array(name))
+        linear = kind == "weight" and len(shape) == 2 and role not in ("embedding", "places", "head")
+        array = array.T if linear and self._row.transposed else array
+        if array.shape != shape:
+            raise ParseError(f"the tensor {name} has shape {array.shape}", rule=f"it must be {shape}.")
+        floats = array.astype(np.float32, copy=False)
+        return floats + np.float32(self._row.norm_offset) if role.endswith("norm") and self._row.norm_offset else floats
+
+    def finish(self) -> None:
+        """Refuse what nobody has asked for."""
+        head = self._name("head", "weight", 0, 0) if self._tied else ""
+        left = sorted(name for name in self._left if name != head and not name.endswith(self._row.ignored or ("\0",)))
+        if left:
+            more = f" and {len(left) - _MOST_NAMES} more" if len(left) > _MOST_NAMES else ""
+            raise ParseError(
+                f"the model has no place for {', '.join(left[:_MOST_NAMES])}{more}",
+                rule="every tensor of a file must be used: the model would not be the one that was trained.",
+            )
+
+    def _name(self, role: str, kind: str, n: int, e: int) -> str:
+        return f"{self._names[role].format(n=n, e=e).removeprefix(self._front)}.{kind}"
+
+
+class _RandomParts:
+    """Random numbers for all that is asked for."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def has(self, role: str) -> bool:
+        return role not in ("qkv",)
+
+    def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
+        drawn = self._random.standard_normal(shape, np.float32) * np.float32(0.02)
+        return drawn + np.float32(role.endswith("norm") and kind == "weight")
+
+
+def _whole(config: ModelConfig, parts: _FileParts) -> Decoder:
+    model = build(config, parts)
+    parts.finish()
+    return model
+
+
+def build(config: ModelConfig, parts: Parts) -> Decoder:
+    """The decoder of a config, of parts that are asked for by role."""
+    embedding = _embedding(parts, "embedding", config.vocabulary, config.width)
+    places = None if config.rope is not None else _embedding(parts, "places", config.context, config.width)
+    blocks = [_block(config, parts, n) for n in range(config.layers)]
+    norm = _norm(config, parts, "norm", config.width, 0)
+    if config.tied:
+        head = _tied(embedding)
+    else:
+        head = linear(parts, ["head"], [config.vocabulary], config.width, False, 0)
+    return Decoder(config, embedding, blocks, norm, head, places).eval()
+
+
+def linear(parts: Parts, roles: Sequence[str], rows: Sequence[int], columns: int, bias: bool, n: int) -> Layer:
+    """One layer of the rows of several: what reads the same input is one product, and one launch."""
+    weights = [parts.take(role, (count, columns), n=n) for role, count in zip(roles, rows, strict=True)]
+    biases = [parts.take(role, (count,), "bias", n) for role, count in zip(roles, rows, strict=True)] if bias else []
+    layer = sm.nn.Linear(columns, sum(rows), bias=bias)
+    layer.weight = sm.from_numpy(_joined(weights))
+    if bias:
+        layer.bias = sm.from_numpy(_joined(biases))
+    return layer
+
+
+def _joined(arrays: list[Floats]) -> Floats:
+    return np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
+
+
+def _embedding(parts: Parts, role: str, rows: int, columns: int) -> Layer:
+    return sm.nn.Embedding.from_pretrained(sm.from_numpy(_joined([parts.take(role, (rows, columns))])))
+
+
+def _tied(embedding: Layer) -> Layer:
+    """The head of a model whose logits are products with its embeddings: the same tensor, held once."""
+    assert isinstance(embedding, sm.nn.Embedding)
+    head = sm.nn.Linear(embedding.embedding_dim, embedding.num_embeddings, bias=False)
+    head.weight = embedding.weight
+    return head
+
+
+def _norm(config: ModelConfig, parts: Parts, role: str, width: int, n: int) -> Layer:
+    if not config.layer_norm:
+        found = sm.nn.RMSNorm(width, eps=config.eps)
+        found.weight = sm.from_numpy(_joined([parts.take(role, (width,), n=n)]))
+        return found
+    layer = sm.nn.LayerNorm(width, eps=config.eps)
+    layer.weight = sm.from_numpy(_joined([parts.take(role, (width,), n=n)]))
+    layer.bias = sm.from_numpy(_joined([parts.take(role, (width,), "bias", n)]))
+    return layer
+
+
+def _block(config: ModelConfig, parts: Parts, n: int) -> Block:
+    post = [
+        _norm(config, parts, role, config.width, n) if config.post_norms else None
+        for role in ("attention_post_norm", "mlp_post_norm")
+    ]
+    return Block(
+        _norm(config, parts, "attention_norm", config.width, n),
+        _attention(config, parts, n),
+        _norm(config, parts, "mlp_norm", config.width, n),
+        _mlp(config, parts, n) if config.experts is None else _experts(config, parts, n),
+        *post,
+    )
+
+
+def _attention(config: ModelConfig, parts: Parts, n: int) -> Attention:
+    taken, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    roles, rows = (["qkv"], [taken + 2 * shared]) if parts.has("qkv") else (["q", "k", "v"], [taken, shared, shared])
+    norms = [_norm(config, parts, role, config.head_dim, n) for role in ("q_norm", "k_norm") if config.qk_norm]
+    return Attention(
+        config,
+        n,
+        linear(parts, roles, rows, config.width, config.qkv_bias, n),
+        linear(parts, ["out"], [config.width], taken, config.out_bias, n),
+        *norms,
+    )
+
+
+def _mlp(config: ModelConfig, parts: Parts, n: int) -> Mlp:
+    roles = ["gate", "up"] if config.gated else ["up"]
+    up = linear(parts, roles, [config.hidden] * len(roles), config.width, config.mlp_bias, n)
+    return Mlp(config, up, linear(parts, ["down"], [config.width], config.hidden, config.mlp_bias, n))
+
+
+def _experts(config: ModelConfig, parts: Parts, n: int) -> MixtureOfExperts:
+    assert config.experts is not None
+    count = config.experts.count
+    router = linear(parts, ["router"], [count], config.width, False, n)
+    gates, ups = (_stacked(parts, role, (config.hidden, config.width), count, n) for role in ("gates", "ups"))
+    downs = _stacked(parts, "downs", (config.width, config.hidden), count, n)
+    return MixtureOfExperts(config, router, sm.from_numpy(np.concatenate([gates, ups], axis=1)), sm.from_numpy(downs))
+
+
+def _stacked(parts: Parts, role: str, shape: tuple[int, int], count: int, n: int) -> Floats:
+    """The weights of all experts, (experts, out, in): one tensor in GGUF files, one for each elsewhere."""
+    if isinstance(parts, _FileParts) and parts.has(role) and "{e}" in parts._names[role]:
+        return np.stack([parts.take(role, shape, n=n, e=e) for e in range(count)])
+    return parts.take(role, (count, *shape), n=n)
