@@ -105,11 +105,19 @@ PRETOKENIZERS: Final = (
 _BY_NAME: Final = {name: row for row in PRETOKENIZERS for name in row.names}
 
 
+def in_characters(pattern: str) -> str:
+    """A pattern with characters instead of their numbers."""
+    numbered = re.compile(r"\\u([0-9A-F]{4})|\\U([0-9A-F]{8})")
+    return numbered.sub(lambda found: chr(int(found[1] or found[2], 16)), pattern)
+
+
 def _spellings(pattern: str) -> set[str]:
     """How files write a pattern: with characters or their numbers, with line breaks or their escapes."""
-    numbered = re.compile(r"\\u([0-9A-F]{4})|\\U([0-9A-F]{8})")
-    plain = numbered.sub(lambda found: chr(int(found[1] or found[2], 16)), pattern)
-    return {text for form in (pattern, plain) for text in (form, form.replace(r"\r", "\r").replace(r"\n", "\n"))}
+    return {
+        text
+        for form in (pattern, in_characters(pattern))
+        for text in (form, form.replace(r"\r", "\r").replace(r"\n", "\n"))
+    }
 
 
 _KNOWN: Final = {text: pattern for row in PRETOKENIZERS for pattern in row.patterns for text in _spellings(pattern)}
