@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -103,6 +103,7 @@ class Request:
     constraint: Constraint | None = None
     timeout: float | None = None  # seconds from its submission
     deliver: Callable[[Event], None] = _ignored
+    figures: Figures | None = None  # once it is submitted
 
 
 @dataclass(eq=False)
@@ -174,11 +175,12 @@ class Engine:
             if len(self.waiting) >= self.queue_limit:
                 self.rejected += 1
                 raise BusyError(f"{len(self.waiting)} requests are waiting already", hint="Try again in a moment.")
+            request.figures = handle.figures
             self.waiting.append(handle)
             self._wake.notify()
         return handle
 
-    def stream(self, request: Request) -> Iterator[Event]:
+    def stream(self, request: Request) -> Generator[Event, None, None]:
         """Run a request, and give its events as they come; leaving the loop early cancels it."""
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         request.deliver = events.put
