@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+import smelt as sm
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, SmeltError
 from smelt.llm.prefix import Slot, Slots
 from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
@@ -36,6 +37,7 @@ class Programs(Protocol):
     context: int  # positions of a slot
     vocabulary: int
     chunks: Sequence[int]  # how many tokens of a prompt are read at once, ascending
+    batches: Sequence[int]  # how many rows of logits `extend` gives, ascending
 
     def read(self, slot: int, start: int, tokens: Sequence[int]) -> Any:
         """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
@@ -45,6 +47,9 @@ class Programs(Protocol):
 
     def reset(self) -> None:
         """Forget all that is in the slots."""
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all that `read` and `extend` may run."""
 
 
 class Text(Protocol):
@@ -220,6 +225,14 @@ class Engine:
         if request.max_tokens is not None and request.max_tokens < 1:
             raise ArgumentError(f"max_tokens is {request.max_tokens}", rule="it is at least 1.")
         return Chooser(request.sampling, prompt, vocabulary)
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all programs, those that choose tokens included, before the first request."""
+        self.programs.compile(report)
+        for batch in sorted({1, *self.programs.batches}):
+            logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
+            for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
+                choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
 
     # --- the engine's own thread
 

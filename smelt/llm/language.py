@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from smelt.errors import ArgumentError
@@ -45,6 +45,10 @@ class LanguageModel:
     def close(self) -> None:
         """End all requests, and the engine."""
         self.engine.close()
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all that requests will run, before the first of them; `report` hears how far it is, of how much."""
+        self.engine.compile(report)
 
     def tokens(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt: of text as it is, of messages by the template of the model."""

@@ -18,7 +18,7 @@ from smelt.errors import ArgumentError
 from smelt.llm.cache import Cache, empty_cache
 from smelt.llm.decoder import Decoder, step
 
-CHUNKS: Final = (8, 32, 128, 512)  # tokens of a prompt
+CHUNKS: Final = (32, 256)  # tokens of a prompt; each is a program to be compiled, and traced in every process
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
 
 

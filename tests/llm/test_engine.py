@@ -81,15 +81,15 @@ def test_answers_go_on_while_a_long_prompt_is_read_in_chunks():
     while engine.step():
         pass
     assert told.index("long") > 6  # eight chunks of two, with a token for the other between each
-    assert max(programs.batches) == 1
+    assert max(programs.extended) == 1
 
 
 def test_requests_join_and_leave_between_steps():
     programs = History(slots=3)
     engine = Engine(programs)
     together([Request([k], max_tokens=4 + k) for k in range(3)], engine)
-    assert max(programs.batches) == 3
-    assert programs.batches[-1] == 1
+    assert max(programs.extended) == 3
+    assert programs.extended[-1] == 1
 
 
 def test_the_context_ends_an_answer():

@@ -22,12 +22,16 @@ class History:
     def __init__(self, slots: int = 3, context: int = 64, vocabulary: int = 50) -> None:
         self.slots, self.context, self.vocabulary = slots, context, vocabulary
         self.memory = np.full((slots, context), -1)
-        self.batches: list[int] = []
+        self.batches = (slots,)
+        self.extended: list[int] = []
         self.read_tokens = 0
         self.fails = False
 
     def reset(self) -> None:
         self.memory[:] = -1
+
+    def compile(self, report: Any = None) -> None:
+        """There is nothing to compile."""
 
     def _logits(self, slot: int, position: int) -> np.ndarray:
         history = self.memory[slot, : position + 1]
@@ -45,7 +49,7 @@ class History:
 
     def extend(self, rows: Sequence[tuple[int, int, int]]):
         assert len({slot for slot, _, _ in rows}) == len(rows)
-        self.batches.append(len(rows))
+        self.extended.append(len(rows))
         for slot, position, token in rows:
             self.memory[slot, position] = token
         logits = [self._logits(slot, position) for slot, position, _ in rows]
