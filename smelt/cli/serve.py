@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -54,5 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
         where = f"http://{arguments.host}:{arguments.port}/v1"
         guard = "with a key" if key else "for this machine" if arguments.host in LOOPBACK else "for everybody"
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
-        run(model, arguments.host, arguments.port, key, Limits(arguments.timeout, arguments.max_tokens))
+        # uvicorn has ended all requests when it says that it was interrupted.
+        with contextlib.suppress(KeyboardInterrupt):
+            run(model, arguments.host, arguments.port, key, Limits(arguments.timeout, arguments.max_tokens))
     return 0
