@@ -97,7 +97,7 @@ class _FileParts:
 
     def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
         if role not in self._names:
-            raise ParseError(f"the family has no name for {role}", rule="its files have no such part.")
+            raise ParseError(f"the part {role} of block {n} is missing", rule="the model needs it.")
         name = self._name(role, kind, n, e)
         if name not in self._left:
             raise ParseError(f"the tensor {name} is missing", rule="the model needs it.")

@@ -1,0 +1,138 @@
+"""One decoder for every family: logits as a reference in NumPy has them, from both kinds of files, in any order."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import smelt as sm
+from smelt.errors import ArgumentError, IndexRangeError
+from smelt.llm.cache import Cache, empty_cache
+from smelt.llm.config import ModelConfig, Rope
+from smelt.llm.decoder import Decoder, step
+from smelt.llm.weights import from_gguf, from_huggingface, random_model
+from tests.llm.converted import converted
+from tests.llm.tiny_models import CONFIGS, random_tensors, reference_logits
+
+TOKENS = np.random.default_rng(1).integers(0, 61, 14).tolist()
+SMALL = ModelConfig("llama", 2, 16, 4, 2, 4, 24, 31, 64, 1e-5, Rope(4), windows=(0, 3))
+
+
+class Held(dict[str, Any]):
+    """Arrays in place of a file."""
+
+    def array(self, name: str) -> Any:
+        return self[name]
+
+
+@functools.cache
+def program(config: ModelConfig, rows: int, slots: int) -> Any:
+    """A program for each number of rows, as engines have them."""
+    return sm.jit(step, donate=(1,))
+
+
+def compiled(
+    model: Decoder, cache: Cache, tokens: sm.Tensor, positions: sm.Tensor, slots: sm.Tensor, *more: Any
+) -> Any:
+    return program(model.config, tokens.shape[0], slots.ndim)(model, cache, tokens, positions, slots, *more)
+
+
+def ints(*values: int) -> sm.Tensor:
+    return sm.asarray(values, dtype=sm.int32)
+
+
+def scalar(value: int) -> sm.Tensor:
+    return sm.asarray(value, dtype=sm.int32)
+
+
+def at_once(model: Decoder, tokens: list[int], length: int = 16) -> Any:
+    rows = ints(*range(len(tokens)))
+    return compiled(model, empty_cache(model.config, 1, length), ints(*tokens), rows, scalar(0), rows)[1].numpy()
+
+
+def in_chunks(model: Decoder, cache: Cache, tokens: list[int], sizes: list[int], slot: int) -> Any:
+    """Logits of a text that is read in chunks, and the cache after it."""
+    found, past = [], 0
+    for size in sizes:
+        chunk, rows = tokens[past : past + size], ints(*range(size))
+        cache, logits = compiled(model, cache, ints(*chunk), ints(*range(past, past + size)), scalar(slot), rows)
+        found.append(logits.numpy())
+        past += size
+    return cache, np.concatenate(found)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_logits_of_every_family(name: str) -> None:
+    config = CONFIGS[name]
+    tensors = random_tensors(config)
+    expected = reference_logits(config, tensors, TOKENS)
+    assert np.abs(expected).max() > 0.5
+    np.testing.assert_allclose(at_once(from_huggingface(config, Held(tensors)), TOKENS), expected, atol=2e-4, rtol=2e-5)
+    if name != "mistral":  # llama.cpp knows no windows of such models
+        metadata, arrays = converted(config, tensors)
+        np.testing.assert_allclose(at_once(from_gguf(metadata, Held(arrays)), TOKENS), expected, atol=2e-4, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_chunks_and_single_tokens_give_what_all_at_once_gives(name: str) -> None:
+    model = from_huggingface(CONFIGS[name], Held(random_tensors(CONFIGS[name])))
+    expected = at_once(model, TOKENS)
+    for sizes in ([5, 9], [1] * 14):
+        _, found = in_chunks(model, empty_cache(model.config, 1, 16), TOKENS, sizes, 0)
+        np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_rows_of_several_texts_in_one_step() -> None:
+    model = random_model(SMALL, seed=3)
+    texts = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8, 9, 7]]
+    alone = [at_once(model, text)[-1] for text in texts]
+    cache = empty_cache(SMALL, 4, 16)
+    for slot, text in enumerate(texts):
+        cache, _ = in_chunks(model, cache, text[:-1], [len(text) - 1], slot)
+    order = [2, 0, 1]  # rows need not come in the order of slots
+    last, places = [texts[n][-1] for n in order], [len(texts[n]) - 1 for n in order]
+    _, logits = compiled(model, cache, ints(*last), ints(*places), ints(*order), ints(2, 0))
+    np.testing.assert_allclose(logits.numpy(), [alone[1], alone[2]], atol=1e-5)
+
+
+def test_rows_of_one_text_may_be_mixed_with_others() -> None:
+    """A chunk of one text and a token of another: each row names its slot, and sees the rows of its own text only."""
+    model = random_model(SMALL, seed=3)
+    first, second = [3, 1, 4, 1], [9, 2, 6]
+    cache, _ = in_chunks(model, empty_cache(SMALL, 2, 16), first[:2], [2], 1)
+    tokens, places, slots = [4, 9, 1, 2, 6], [2, 0, 3, 1, 2], [1, 0, 1, 0, 0]
+    _, logits = compiled(model, cache, ints(*tokens), ints(*places), ints(*slots), ints(2, 4))
+    np.testing.assert_allclose(logits.numpy(), [at_once(model, first)[-1], at_once(model, second)[-1]], atol=1e-5)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=7), st.integers(0, 6))
+def test_what_a_slot_held_before_is_not_seen(text: list[int], more: int) -> None:
+    """Nor is what rows of padding have written behind the text."""
+    model = random_model(SMALL, seed=5)
+    padded = text + [7] * (8 - len(text))
+    garbage = Cache(*(tuple(part + 9.0 for part in parts) for parts in empty_cache(SMALL, 1, 16)))
+    _, logits = compiled(model, garbage, ints(*padded), ints(*range(8)), scalar(0), ints(*range(8)))
+    np.testing.assert_allclose(logits.numpy()[: len(text)], at_once(model, [*text, more])[:-1], atol=1e-5)
+
+
+def test_half_precision_cache() -> None:
+    model = random_model(SMALL, seed=3)
+    rows = ints(*range(14))
+    tokens = ints(*[token % 31 for token in TOKENS])
+    cache, logits = compiled(model, empty_cache(SMALL, 1, 16, sm.float16), tokens, rows, scalar(0), rows)
+    assert cache.keys[0].dtype is sm.float16
+    assert logits.dtype is sm.float32
+    np.testing.assert_allclose(logits.numpy(), at_once(model, [token % 31 for token in TOKENS]), atol=2e-3)
+
+
+def test_a_cache_that_is_full_is_an_error() -> None:
+    model = random_model(SMALL)
+    with pytest.raises(IndexRangeError):
+        compiled(model, empty_cache(SMALL, 1, 4), ints(1), ints(4), scalar(0), ints(0))[1].numpy()
+    with pytest.raises(ArgumentError, match="64 positions"):
+        empty_cache(from_huggingface(CONFIGS["gpt2"], Held(random_tensors(CONFIGS["gpt2"]))).config, 1, 65)
