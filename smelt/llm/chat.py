@@ -107,7 +107,7 @@ class ChatTemplate:
         return answer["text"]
 
     def _everywhere(self, mark: str) -> Callable[[str], str]:
-        """Put a mark after every character that begins a control token, and around a text: then no part of it can be
+        """Put marks around every character that begins a control token, and around a text: then no part of it can be
         a part of one, however a template joins texts.
         """
         begins = re.compile(f"([{re.escape(''.join({name[0] for name in self._tokenizer.control}))}])")
@@ -118,7 +118,7 @@ class ChatTemplate:
                 return text
             # Around what is left when spaces are stripped, so that stripping works as ever.
             place = text.index(inner)
-            inside = begins.sub(rf"\1{mark}", inner) if self._tokenizer.control else inner
+            inside = begins.sub(rf"{mark}\1{mark}", inner) if self._tokenizer.control else inner
             return f"{text[:place]}{mark}{inside}{mark}{text[place + len(inner) :]}"
 
         return marked

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from smelt.errors import ArgumentError, IndexRangeError
+from smelt.llm.tokens.finding import Finder
 from smelt.llm.tokens.merging import merged
 from smelt.llm.tokens.pretokenize import Splitter
 from smelt.llm.tokens.vocabulary import Kind, Vocabulary
@@ -72,8 +73,8 @@ class Tokenizer:
         self._words: dict[str, tuple[int, ...]] = {}
         self._control = vocabulary.of_kinds(Kind.CONTROL, Kind.UNKNOWN)
         self._hidden = frozenset(self._control)
-        self._defined = self._matcher(vocabulary.of_kinds(Kind.USER_DEFINED))
-        self._controls = self._matcher(self._control)
+        self._defined = self._finder(vocabulary.of_kinds(Kind.USER_DEFINED))
+        self._controls = self._finder(self._control)
         self._between_words = self._boundary() if rules.spaces else None
         self.stops = vocabulary.stops()
 
@@ -136,11 +137,9 @@ class Tokenizer:
         """`text` cut at its control tokens: ids of those, and texts between them."""
         return self._cut(text, self._controls)
 
-    def _cut(self, text: str, matcher: re.Pattern[str] | None) -> list[str | int]:
-        if matcher is None:
-            return [text]
+    def _cut(self, text: str, finder: Finder) -> list[str | int]:
         parts: list[str | int] = []
-        for place, piece in enumerate(matcher.split(text)):
+        for place, piece in enumerate(finder.split(text)):
             if place % 2:
                 number = self._vocabulary.index[piece]
                 if parts and isinstance(parts[-1], str) and number in self._rules.strips_left:
@@ -229,7 +228,7 @@ class Tokenizer:
         token, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
         if kind == Kind.BYTE:
             return bytes([int(token[3:5], 16)])
-        if kind not in (Kind.NORMAL, Kind.UNDEFINED, Kind.UNUSED):
+        if kind in (Kind.CONTROL, Kind.UNKNOWN) or (kind == Kind.USER_DEFINED and self._rules.bytes):
             return token.encode("utf-8", "replace")
         if self._rules.bytes:
             return b"".join(_PIECES.get(letter) or letter.encode("utf-8", "replace") for letter in token)
@@ -251,12 +250,8 @@ class Tokenizer:
         """Whether a token steers the model, and stands for no text."""
         return number in self._hidden
 
-    def _matcher(self, numbers: Sequence[int]) -> re.Pattern[str] | None:
-        texts: Collection[str] = {self._vocabulary.tokens[number] for number in numbers}
-        if not texts:
-            return None
-        # Of two tokens that begin alike, the longer one is meant.
-        return re.compile(f"({'|'.join(re.escape(text) for text in sorted(texts, key=len, reverse=True))})")
+    def _finder(self, numbers: Sequence[int]) -> Finder:
+        return Finder({self._vocabulary.tokens[number] for number in numbers})
 
 
 _PIECES: Final = {letter: bytes([byte]) for letter, byte in _BYTE.items()}
