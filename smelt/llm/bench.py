@@ -1,8 +1,8 @@
 """How quick a model is: reading prompts and writing answers, for smelt and for peers, each in a process of its own.
 
-A contender is a process that takes lines of JSON, `{"read": 512}` or `{"write": 128, "batch": 4}`, and answers each with
-the seconds that it took. They take turns, so that whatever else the machine does meets all of them. As llama-bench does,
-answers are written from an empty cache, and of a prompt only the last token has logits.
+A contender is a process that takes lines of JSON, `{"read": 512}` or `{"write": 128, "batch": 4}`, and answers each
+with the seconds that it took. They take turns, so that whatever else the machine does meets all of them. As llama-bench
+does, answers are written from an empty cache, and of a prompt only the last token has logits.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Contender:
 
 def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tuple[dict[str, Any], Any]:
     from smelt.llm.loading import opened
-    from smelt.llm.programs import CHUNKS, DecoderPrograms
+    from smelt.llm.programs import DecoderPrograms
 
     decoder, _, _ = opened(model)
     most = max((task.get("batch", 1) for task in tasks), default=1)
@@ -135,8 +135,8 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
     def run(task: Mapping[str, int]) -> float:
         began = time.perf_counter()
         if "read" in task:
-            for start in range(0, task["read"], CHUNKS[-1]):
-                logits = programs.read(0, start, [1] * min(CHUNKS[-1], task["read"] - start))
+            for start in range(0, task["read"], programs.chunks[-1]):
+                logits = programs.read(0, start, [1] * min(programs.chunks[-1], task["read"] - start))
             logits.numpy()
         else:
             for position in range(task["write"]):

@@ -42,7 +42,8 @@ class DecoderPrograms:
         self._weights = tuple(leaves)
         # What a step reads: of an embedding that does not also make the logits, only some rows.
         table = 0 if model.config.tied else model.config.vocabulary * model.config.width * 4
-        self.weight_bytes = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, sm.Tensor)) - table
+        tensors = {id(leaf): leaf.nbytes for leaf in leaves if isinstance(leaf, sm.Tensor)}  # one may be in two places
+        self.weight_bytes = sum(tensors.values()) - table
 
         def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
             return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
