@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -43,7 +44,7 @@ _MODULES = {
     "chat": "talk with a language model",
     "generate": "let a language model continue a text",
     "serve": "answer the requests of others, by OpenAI's protocol",
-    "models": "language models that are known by name: list, get, verify, remove",
+    "models": "language models known by name: list, get, verify, remove",
     "perplexity": "how surprised a language model is by a text",
     "llm-bench": "how quick a language model is here, beside llama.cpp",
 }
@@ -60,12 +61,24 @@ smelt COMMAND --help says more about one of them
 """
 
 
+class _Wide(argparse.RawDescriptionHelpFormatter):
+    """Longer names of commands stay on the line of what they do."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+    def add_arguments(self, actions: Any) -> None:
+        """Make room for names of commands, whose indentation argparse does not count."""
+        self._action_max_length = max(self._action_max_length, 14)
+        super().add_arguments(actions)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="smelt",
         description="A deep-learning compiler with a tensor library on top.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Wide,
     )
     parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -36,6 +36,9 @@ class LanguageModel:
         self.engine = Engine(programs, queue_limit)
         self.engine.__enter__()
 
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.name}, {self.programs.slots} slots of {self.programs.context} tokens)"
+
     def __enter__(self) -> LanguageModel:
         return self
 
