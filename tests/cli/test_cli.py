@@ -35,7 +35,9 @@ def test_without_a_command_the_commands_are_listed_with_examples(
     assert cli.main([]) == 0
     said = capsys.readouterr().out
     listed = said.partition("COMMAND\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == ["doctor", "devices", "demo", "bench", "tune"]  # a line each
+    commands = ["doctor", "devices", "demo", "bench", "tune"]
+    commands += ["chat", "generate", "serve", "models", "perplexity", "llm-bench"]
+    assert [line.split()[0] for line in listed] == commands  # a line each
     assert "\n  smelt doctor " in said
     assert "smelt COMMAND --help" in said
 

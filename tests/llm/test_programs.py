@@ -1,0 +1,95 @@
+"""Compiled steps of a small decoder: chunks, batches, slots and padding give what reading token by token gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from smelt.errors import ArgumentError
+from smelt.llm.engine import Engine, Request
+from smelt.llm.loading import load, opened
+from smelt.llm.programs import DecoderPrograms
+
+PROMPT = [5, 9, 2, 200, 33, 7, 7, 1, 90, 4, 11]
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return opened("random:tiny")[0]
+
+
+@pytest.fixture(scope="module")
+def programs(decoder):
+    return DecoderPrograms(decoder, slots=3, context=64, chunks=(4, 8))
+
+
+@pytest.fixture
+def one_by_one(programs):
+    """The logits behind each token of the prompt."""
+    programs.reset()
+    return [programs.extend([(0, place, token)]).numpy()[0].copy() for place, token in enumerate(PROMPT)]
+
+
+def test_chunks_give_what_single_tokens_give(programs, one_by_one):
+    programs.reset()
+    first = programs.read(1, 0, PROMPT[:8]).numpy()[0]
+    last = programs.read(1, 8, PROMPT[8:]).numpy()[0]  # padded by one
+    np.testing.assert_allclose(first, one_by_one[7], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(last, one_by_one[-1], rtol=1e-5, atol=1e-5)
+
+
+def test_texts_of_a_batch_do_not_see_each_other(programs, one_by_one):
+    programs.reset()
+    programs.read(0, 0, [3, 3, 3])
+    programs.read(2, 0, PROMPT[:4])
+    programs.read(1, 0, PROMPT[:4])
+    for place in range(4, len(PROMPT)):
+        rows = [(2, place, PROMPT[place]), (0, place - 1, 17), (1, place, PROMPT[place])]
+        logits = programs.extend(rows).numpy()
+        assert logits.shape[0] == 4  # padded
+        np.testing.assert_allclose(logits[0], one_by_one[place], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(logits[2], one_by_one[place], rtol=1e-5, atol=1e-5)
+
+
+def test_a_slot_is_used_again_without_clearing(programs, one_by_one):
+    programs.reset()
+    programs.read(0, 0, [8] * 8)
+    programs.read(0, 0, PROMPT[:8])
+    logits = programs.read(0, 8, PROMPT[8:]).numpy()[0]
+    np.testing.assert_allclose(logits, one_by_one[-1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_text_may_fill_the_context(decoder):
+    programs = DecoderPrograms(decoder, slots=1, context=8, chunks=(4,))
+    engine = Engine(programs)
+    told = []
+    engine.submit(Request(PROMPT[:7], deliver=told.append))
+    while engine.step():
+        pass
+    assert [event.reason for event in told] == [None, "length"]
+
+
+def test_everything_is_compiled_before_it_is_asked_for(decoder):
+    programs = DecoderPrograms(decoder, slots=2, context=16, chunks=(4,))
+    seen = []
+    Engine(programs).compile(lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 3), (1, 3), (2, 3)]
+    assert all(step._entries for step in programs._steps.values())
+
+
+@pytest.mark.parametrize("options", [{"slots": 0}, {"slots": 65}, {"context": 1}, {"context": 8193}])
+def test_sizes_that_cannot_be_are_refused(decoder, options):
+    with pytest.raises(ArgumentError):
+        DecoderPrograms(decoder, **options)
+
+
+def test_a_model_chats_and_remembers():
+    with load("random:tiny", context=128) as model:
+        messages = [{"role": "user", "content": "Hello"}]
+        answer = model.generate(messages, max_tokens=6)
+        assert "".join(model.chat(messages, max_tokens=6)) == answer.text
+        again = model.generate([*messages, {"role": "assistant", "content": "x"}], max_tokens=2)
+        assert again.figures.reused_tokens > len("user: Hello\n")
+        assert model.tokens("Hi") == model.tokenizer.encode("Hi")
+    with pytest.raises(ArgumentError, match="sizes are tiny"):
+        load("random:huge")

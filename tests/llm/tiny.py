@@ -1,0 +1,84 @@
+"""Small stand-ins: a model whose logits follow from its history, and a tokenizer whose tokens are bytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import smelt as sm
+
+
+class History:
+    """A model whose logits are a function of all tokens before, which it keeps by slot and position as a cache does.
+
+    A token that is read at the wrong place, or a slot that is not what it should be, changes what comes next.
+    """
+
+    chunks = (2, 4)
+
+    def __init__(self, slots: int = 3, context: int = 64, vocabulary: int = 50) -> None:
+        self.slots, self.context, self.vocabulary = slots, context, vocabulary
+        self.memory = np.full((slots, context), -1)
+        self.batches = (slots,)
+        self.extended: list[int] = []
+        self.read_tokens = 0
+        self.fails = False
+
+    def reset(self) -> None:
+        self.memory[:] = -1
+
+    def compile(self, report: Any = None) -> None:
+        """There is nothing to compile."""
+
+    def _logits(self, slot: int, position: int) -> np.ndarray:
+        history = self.memory[slot, : position + 1]
+        assert (history >= 0).all(), "a hole in the cache"
+        rng = np.random.default_rng(zlib.crc32(history.tobytes()))
+        return rng.normal(size=self.vocabulary).astype(np.float32)
+
+    def read(self, slot: int, start: int, tokens: Sequence[int]):
+        assert 1 <= len(tokens) <= self.chunks[-1]
+        if self.fails:
+            raise RuntimeError("the programs broke")
+        self.memory[slot, start : start + len(tokens)] = tokens
+        self.read_tokens += len(tokens)
+        return sm.asarray(self._logits(slot, start + len(tokens) - 1)[None])
+
+    def extend(self, rows: Sequence[tuple[int, int, int]]):
+        assert len({slot for slot, _, _ in rows}) == len(rows)
+        self.extended.append(len(rows))
+        for slot, position, token in rows:
+            self.memory[slot, position] = token
+        logits = [self._logits(slot, position) for slot, position, _ in rows]
+        return sm.asarray(np.stack(logits + [logits[0]] * (self.slots - len(rows))))  # padded, as programs do
+
+
+class Bytes:
+    """Tokens 0 to 127 are characters of ASCII, 128 ends an answer."""
+
+    size = 129
+    stops = frozenset({128})
+    bos = None
+
+    def encode(self, text: str, *, special: bool = False, bos: bool | None = None) -> list[int]:
+        return list(text.encode("ascii", "replace"))
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        return b"".join(map(self.piece, tokens)).decode()
+
+    def piece(self, number: int) -> bytes:
+        return b"<end>" if number == 128 else bytes([number])
+
+    def is_control(self, number: int) -> bool:
+        return number == 128
+
+
+class Lines:
+    """A chat template: a line for each message."""
+
+    def prompt(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        text = "".join(f"{message['role'][0]}:{message['content']}\n" for message in messages)
+        return list(f"{text}a:".encode("ascii", "replace"))
