@@ -264,5 +264,5 @@ def test_other_mistakes() -> None:
 
 
 def test_mistakes_in_a_reference_are_told_as_they_are() -> None:
-    with pytest.raises(ShapeError, match="matmul: inner sizes differ(?s:.*)at test_operations.py"):
+    with pytest.raises(ShapeError, match=r"matmul: inner sizes differ(?s:.*)at test_operations.py"):
         sm.custom_op("squared", reference=lambda x: x @ x)(sm.ones((2, 3)))
