@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from smelt.bench import command
-from smelt.bench.algebra import in_numpy, in_smelt, suite
+from smelt.bench.algebra import by_hand, in_numpy, in_smelt, suite
 from smelt.bench.algebra.contender import Programs, errors_of
 from smelt.bench.algebra.programs import PROGRAMS
 from smelt.bench.algebra.suite import measure_algebra
@@ -202,3 +202,9 @@ def test_help_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert all(name in text for name in PROGRAMS)
     assert "examples:" in text
+
+
+@pytest.mark.parametrize("name", by_hand.PAIRS)
+def test_what_is_written_by_hand_gives_the_same(name: str) -> None:
+    (row,) = by_hand.measure_pair(name, quick=True)
+    assert row.figure is not None and row.bar is None
