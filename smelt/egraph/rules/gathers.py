@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import DType, int64
-from smelt.graph import IndexLike, Node, Op, Shape, build, expand, product_of, upper
-from smelt.rewrite import Contract, Family, any_of, expanded_axes
+from smelt.graph import IndexLike, Node, Op, Shape, build, constant_value, expand, product_of, upper
+from smelt.rewrite import Contract, Family, any_of, expanded_axes, key_of
 
 family = Family("gathers")
 _REASSOCIATES = Contract.REASSOCIATES
@@ -234,9 +234,13 @@ def gather_without_unit_axes(node: Node, x: Node, *indices: Node) -> Node | None
 # --- one-hot
 
 
-@family.rule((Op.CONTRACT, (Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None), contract=Contract.REGROUPS)
+@family.rule(
+    (Op.CONTRACT, (Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None),
+    (Op.CONTRACT, (Op.CAST, ("eq", ("sub", Op.EXPAND, Op.EXPAND), Op.EXPAND)), None),
+    contract=Contract.REGROUPS,
+)
 def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
-    """one_hot(i) w → w[i]: rows are picked, not multiplied; zeros, where i is no row."""
+    """one_hot(i) w → w[i], and so for eye: rows are picked, not multiplied; zeros, where i is no row."""
     left, right, out = node.attribute
     given = _compared_with_count(one_hot.sources[0])
     axis = one_hot.rank - 1
@@ -255,7 +259,15 @@ def _compared_with_count(test: Node) -> Node | None:
     """What is compared with a count along the last axis, in integers that hold all of it: 1.5 is no row, nor is 257 in
     a byte.
     """
-    for count, given in (test.sources, test.sources[::-1]):
+    first, second = test.sources
+    if key_of(first) == "sub":  # of which the difference is zero
+        base = second
+        while base.op in (Op.EXPAND, Op.RESHAPE):
+            base = base.sources[0]
+        if base.op is not Op.CONST or constant_value(base) != 0:
+            return None
+        first, second = first.sources
+    for count, given in ((first, second), (second, first)):
         size = upper(count.shape[-1])
         base = count.sources[0]
         while base.op in (Op.RESHAPE, Op.CAST) and _holds(base.dtype, size):
