@@ -44,6 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
     with language.opened(arguments) as model:
         chat = Chat(model, language.sampling_of(arguments), arguments.system, arguments.tokens)
         if is_terminal:
+            model.engine.prepare()  # while the first message is typed
             print(f"{model.name}: ready. /help lists what can be typed; Ctrl-D ends.", file=sys.stderr)
         while True:
             try:

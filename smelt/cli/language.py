@@ -120,6 +120,8 @@ def sampling_of(arguments: argparse.Namespace, **more: Any) -> Sampling:
 
 def speed_text(figures: Any) -> str:
     """How quick an answer was."""
+    if not figures.tokens:
+        return f"{figures.prompt_tokens} tokens read, nothing written"
     first = figures.first - figures.started
     rest = figures.finished - figures.first
     read = figures.prompt_tokens - figures.reused_tokens

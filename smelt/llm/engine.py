@@ -14,8 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
 
 _MAX_PAUSE: Final = 0.05  # seconds that a chunk of somebody's prompt may keep running answers waiting
 
+T = TypeVar("T")
 Reason = Literal["stop", "length", "cancelled", "timeout", "error"]
 
 
@@ -48,8 +51,8 @@ class Programs(Protocol):
     def reset(self) -> None:
         """Forget all that is in the slots."""
 
-    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
-        """Compile all that `read` and `extend` may run."""
+    def parts(self) -> Sequence[Callable[[], Any]]:
+        """What compiles all that `read` and `extend` may run, one by one, what is needed first first."""
 
 
 class Text(Protocol):
@@ -157,6 +160,7 @@ class Engine:
         self.done = Figures(0)  # sums over all that ended
         self.on_end: Callable[[Handle], None] = lambda handle: None
         self._rate = 0.0  # tokens of prompts per second, as measured
+        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -209,6 +213,8 @@ class Engine:
             self._thread = None
         for handle in [*self.waiting, *self.running]:
             self._end(handle, "cancelled")
+        while self._calls:
+            self._calls.popleft()[1].cancel()
 
     def _chooser(self, request: Request) -> Chooser:
         prompt, context, vocabulary = request.prompt, self.programs.context, self.programs.vocabulary
@@ -228,18 +234,38 @@ class Engine:
 
     def compile(self, report: Callable[[int, int], None] | None = None) -> None:
         """Compile all programs, those that choose tokens included, before the first request."""
-        self.programs.compile(report)
-        for batch in sorted({1, *self.programs.batches}):
-            logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
-            for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
-                choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
+        parts: list[Callable[[], Any]] = list(self.programs.parts())
+        parts += [partial(self._compile_choices, batch) for batch in self.programs.batches]
+        for done, part in enumerate(parts):
+            if report is not None:
+                report(done, len(parts))
+            self.call(part).result()
+
+    def prepare(self) -> None:
+        """Compile what a first request needs while nobody waits; it returns at once."""
+        first: list[Callable[[], Any]] = [*self.programs.parts()[:2], partial(self._compile_choices, 1)]
+        for part in first:
+            self.call(part)
+
+    def _compile_choices(self, batch: int) -> None:
+        logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
+        for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
+            choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
+
+    def call(self, function: Callable[[], T]) -> Future[T]:
+        """Run something else on the thread that owns the programs, between two steps."""
+        future: Future[T] = Future()
+        with self._wake:
+            self._calls.append((function, future))
+            self._wake.notify()
+        return future
 
     # --- the engine's own thread
 
     def _loop(self) -> None:
         while True:
             with self._wake:
-                while not (self.waiting or self.running or self._closing):
+                while not (self.waiting or self.running or self._calls or self._closing):
                     self._wake.wait()
                 if self._closing:
                     return
@@ -247,6 +273,8 @@ class Engine:
 
     def step(self) -> bool:
         """Do a little for everybody; whether there is more to do."""
+        if self._calls:
+            self._answer(*self._calls.popleft())
         self._drop()
         self._admit()
         try:
@@ -257,7 +285,15 @@ class Engine:
                 self._end(handle, "error", f"{type(error).__name__}: {error}")
             self.slots.clear()
             self.programs.reset()
-        return bool(self.waiting or self.running)
+        return bool(self.waiting or self.running or self._calls)
+
+    def _answer(self, function: Callable[[], Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
 
     def _drop(self) -> None:
         now = time.monotonic()

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from smelt.errors import ArgumentError
 from smelt.llm.constrain import Grammar, Grammars
 from smelt.llm.engine import Engine, Event, Figures, Programs, Reason, Request
@@ -65,6 +68,15 @@ class LanguageModel:
                 hint="Use smelt generate, or /v1/completions.",
             )  # fmt: skip
         return list(self.template.prompt([part for part in prompt if isinstance(part, Mapping)]))
+
+    def embed(self, text: str | Sequence[int]) -> NDArray[np.float32]:
+        """A vector of length 1 for a text: the mean of what the model makes of its tokens."""
+        embed = getattr(self.programs, "embed", None)
+        if embed is None:
+            raise ArgumentError(f"{self.name} has no embeddings")
+        tokens = self.tokens(text)
+        found: NDArray[np.float32] = self.engine.call(lambda: embed(tokens)).result()
+        return found
 
     @functools.cached_property
     def grammars(self) -> Grammars:

@@ -1,20 +1,23 @@
 """Compiled steps of a decoder over a cache of slots: chunks of a prompt, and one token for each of a batch.
 
 Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to a slot
-that nobody holds. Each size is compiled at its first use, or before by `compile`. The cache is donated to every step,
+that nobody holds. Each size is compiled at its first use, or before by `parts`. The cache is donated to every step,
 and belongs to this object alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 import smelt as sm
 from smelt import tree
-from smelt.errors import ArgumentError
+from smelt.errors import ArgumentError, ContextLengthError
 from smelt.llm.cache import Cache, empty_cache
 from smelt.llm.decoder import Decoder, step
 
@@ -48,6 +51,12 @@ class DecoderPrograms:
         def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
             return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
 
+        def hidden(weights: Any, cache: Cache, tokens: Any, positions: Any, slot: Any) -> Any:
+            model = tree.unflatten(structure, list(weights))
+            model.config, model.head = replace(model.config, logit_softcap=0.0), lambda x: x
+            return step(model, cache, tokens, positions, slot, sm.arange(tokens.shape[0], dtype=sm.int32))
+
+        self._hidden = {rows: sm.jit(hidden, donate=(1,)) for rows in self.chunks}
         # One for each size: the sizes are few, and known.
         self._steps = {
             (n, rows): sm.jit(run, donate=(1,)) for n, sizes in enumerate((self.chunks, self.batches)) for rows in sizes
@@ -60,11 +69,15 @@ class DecoderPrograms:
 
     def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
         """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
+        return self._run(*self._padded(slot, start, tokens))
+
+    def _padded(self, slot: int, start: int, tokens: Sequence[int]) -> tuple[Any, Any, Any, Any]:
+        """Tokens, positions, slot and the last row of a chunk."""
         size = next(size for size in self.chunks if len(tokens) <= size)
         padded = np.zeros(size, np.int32)
         padded[: len(tokens)] = tokens
         positions = np.arange(start, start + size, dtype=np.int32)
-        return self._run(padded, positions, np.int32(slot), np.array([len(tokens) - 1], np.int32))
+        return padded, positions, np.int32(slot), np.array([len(tokens) - 1], np.int32)
 
     def extend(self, rows: Sequence[tuple[int, int, int]]) -> sm.Tensor:
         """Read one token each, as (slot, position, token); a row of logits for each, and for padding behind them."""
@@ -73,17 +86,23 @@ class DecoderPrograms:
         slots, positions, tokens = np.array([*rows, *padding], np.int32).T
         return self._run(tokens.copy(), positions.copy(), slots.copy(), np.arange(size, dtype=np.int32))
 
-    def compile(self, report: Callable[[int, int], None] | None = None) -> None:
-        """Compile every size, so that no request waits for it; `report` hears how many are done, of how many."""
-        total = len(self.chunks) + len(self.batches)
-        for done, size in enumerate(self.chunks):
-            if report is not None:
-                report(done, total)
-            self.read(self.slots, 0, [0] * size).numpy()
-        for done, size in enumerate(self.batches, len(self.chunks)):
-            if report is not None:
-                report(done, total)
-            self.extend([(self.slots, place, 0) for place in range(size)]).numpy()
+    def parts(self) -> list[Callable[[], Any]]:
+        """What compiles each size: the smallest chunk and batch first, as a first request needs both."""
+        reads = [partial(self.read, self.slots, 0, [0] * size) for size in self.chunks]
+        extends = [partial(self.extend, [(self.slots, place, 0) for place in range(size)]) for size in self.batches]
+        return [*reads[:1], *extends[:1], *reads[1:], *extends[1:]]
+
+    def embed(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """The mean over a text of what the model makes of each token, (width,) and of length 1."""
+        if not 0 < len(tokens) <= self.context:
+            raise ContextLengthError(f"the text has {len(tokens)} tokens", rule=f"it has 1 to {self.context}.")
+        total = np.zeros(self.config.width, np.float64)
+        for start in range(0, len(tokens), self.chunks[-1]):
+            piece = tokens[start : start + self.chunks[-1]]
+            given = self._padded(self.slots, start, piece)
+            self._cache, rows = self._hidden[len(given[0])](self._weights, self._cache, *map(sm.asarray, given[:3]))
+            total += rows.numpy()[: len(piece)].sum(axis=0, dtype=np.float64)
+        return (total / max(float(np.linalg.norm(total)), 1e-30)).astype(np.float32)
 
     def _run(self, tokens: Any, positions: Any, slots: Any, wanted: Any) -> sm.Tensor:
         given = [sm.asarray(part) for part in (tokens, positions, slots, wanted)]

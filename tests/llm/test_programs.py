@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smelt.errors import ArgumentError
+from smelt.errors import ArgumentError, ContextLengthError
 from smelt.llm.engine import Engine, Request
 from smelt.llm.loading import load, opened
 from smelt.llm.programs import DecoderPrograms
@@ -59,6 +59,15 @@ def test_a_slot_is_used_again_without_clearing(programs, one_by_one):
     np.testing.assert_allclose(logits, one_by_one[-1], rtol=1e-5, atol=1e-5)
 
 
+def test_embeddings_are_means_over_a_text_however_it_is_cut(programs, decoder):
+    whole = DecoderPrograms(decoder, slots=1, context=64, chunks=(16,)).embed(PROMPT)
+    np.testing.assert_allclose(programs.embed(PROMPT), whole, rtol=1e-4, atol=1e-5)
+    assert np.linalg.norm(whole) == pytest.approx(1, abs=1e-5)
+    assert np.abs(programs.embed(PROMPT[::-1]) - whole).max() > 1e-3
+    with pytest.raises(ContextLengthError):
+        programs.embed([1] * 65)
+
+
 def test_a_text_may_fill_the_context(decoder):
     programs = DecoderPrograms(decoder, slots=1, context=8, chunks=(4,))
     engine = Engine(programs)
@@ -72,8 +81,10 @@ def test_a_text_may_fill_the_context(decoder):
 def test_everything_is_compiled_before_it_is_asked_for(decoder):
     programs = DecoderPrograms(decoder, slots=2, context=16, chunks=(4,))
     seen = []
-    Engine(programs).compile(lambda done, total: seen.append((done, total)))
-    assert seen == [(0, 3), (1, 3), (2, 3)]
+    with Engine(programs) as engine:
+        engine.compile(lambda done, total: seen.append((done, total)))
+        engine.prepare()
+    assert seen == [(done, 5) for done in range(5)]  # a chunk, two batches, and choosing for each
     assert all(step._entries for step in programs._steps.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -9,6 +10,7 @@ import socket
 import threading
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from smelt.errors import ArgumentError
@@ -228,6 +230,17 @@ def test_bodies_that_are_no_json_or_too_large_and_places_that_are_not_there(clie
     assert client.ask(CHAT, b"{}", {"content-type": "text/plain"}).status == 415
     assert client.ask(CHAT).status == 405
     assert client.ask("/v1/nothing").json["error"]["message"] == "GET /v1/nothing is not here"
+
+
+def test_embeddings(client):
+    reply = client.ask("/v1/embeddings", {"input": [[65, 65, 66], [65, 66]], "model": "tiny"}).json
+    assert [one["index"] for one in reply["data"]] == [0, 1]
+    assert reply["data"][0]["embedding"][65] == pytest.approx(2 / 5**0.5)
+    assert reply["usage"] == {"prompt_tokens": 5, "total_tokens": 5}
+    packed = client.ask("/v1/embeddings", {"input": "AAB", "encoding_format": "base64"}).json["data"][0]["embedding"]
+    found = np.frombuffer(base64.b64decode(packed), "<f4")
+    np.testing.assert_allclose(found, reply["data"][0]["embedding"])
+    assert client.ask("/v1/embeddings", {"input": []}).status == 400
 
 
 def test_models_tokens_health_and_metrics(client):

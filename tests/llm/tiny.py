@@ -30,8 +30,12 @@ class History:
     def reset(self) -> None:
         self.memory[:] = -1
 
-    def compile(self, report: Any = None) -> None:
-        """There is nothing to compile."""
+    def parts(self) -> list[Any]:
+        return []
+
+    def embed(self, tokens: Sequence[int]) -> np.ndarray:
+        counts = np.bincount(tokens, minlength=self.vocabulary).astype(np.float32)
+        return counts / np.linalg.norm(counts)
 
     def _logits(self, slot: int, position: int) -> np.ndarray:
         history = self.memory[slot, : position + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import json
 import secrets
@@ -97,6 +98,21 @@ class Service:
     async def completions(self, request: Request) -> Response:
         """`POST /v1/completions`."""
         return await self._answer(request, schema.completion(await _body(request), secrets.randbits(64)), is_chat=False)
+
+    async def embeddings(self, request: Request) -> Response:
+        """`POST /v1/embeddings`."""
+        fields = schema.fields_of(await _body(request), schema.EMBEDDINGS, ["input"])
+        self._check_model(fields.get("model", ""))
+        count, data = 0, []
+        for index, text in enumerate(fields["input"]):
+            tokens = await run_in_threadpool(self.model.tokens, text)
+            vector = await run_in_threadpool(self.model.embed, tokens)
+            as_text = fields.get("encoding_format") == "base64"
+            found = base64.b64encode(vector.astype("<f4").tobytes()).decode() if as_text else vector.tolist()
+            data.append({"object": "embedding", "index": index, "embedding": found})
+            count += len(tokens)
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse({"object": "list", "data": data, "model": self.model.name, "usage": usage})
 
     async def _answer(self, request: Request, asked: Asked, is_chat: bool) -> Response:
         self._check_model(asked.model)
@@ -319,6 +335,7 @@ def application(model: LanguageModel, key: str | None = None, limits: Limits | N
         Route("/v1/models/{name:path}", service.one_model),
         Route("/v1/chat/completions", service.chat, methods=["POST"]),
         Route("/v1/completions", service.completions, methods=["POST"]),
+        Route("/v1/embeddings", service.embeddings, methods=["POST"]),
         Route("/tokenize", service.tokenize, methods=["POST"]),
         Route("/detokenize", service.detokenize, methods=["POST"]),
     ]

@@ -235,6 +235,14 @@ TEXT: Final[dict[str, Check]] = _COMMON | {
 }
 
 
+EMBEDDINGS: Final[dict[str, Check]] = {
+    "input": _prompts,
+    "model": text,
+    "encoding_format": _only("float", "base64"),
+    "user": _anything,
+}
+
+
 def fields_of(body: bytes, checks: Mapping[str, Check], needed: Sequence[str]) -> dict[str, Any]:
     """The fields of a body, each checked; null counts as absent."""
     try:
