@@ -36,6 +36,7 @@ FINISHED += [(190, 100, 8), (64, 255, 1), (64, 256, 1)]
 # Queries, keys and features.
 ATTENTION = [(1, 100, 64), (6, 100, 64), (7, 20, 24), (100, 3, 16), (300, 64, 128), (300, 65, 256), (1000, 100, 8)]
 ATTENTION += [(12, 200, 32), (22, 200, 32), (59, 200, 32), (71, 200, 96)]
+CACHED = [(1, 200), (2, 200), (7, 40), (8, 200)]  # rows and places
 SCANNED = [(31, 1024), (32, 1024), (32, 1023), (40, 512), (40, 511), (40, 128), (40, 16), (40, 3), (40, 4000)]
 # Rows and elements of each.
 SORTED = [
@@ -68,6 +69,14 @@ def byte_product(left: sm.DType, right: sm.DType) -> sm.Tensor:
 def attention(queries: int, keys: int, features: int) -> sm.Tensor:
     q, k, v = floats(1, 4, queries, features), floats(1, 4, keys, features), floats(1, 4, keys, features)
     return sm.scaled_dot_product_attention(q, k, v)
+
+
+def cached_attention(rows: int, keys: int) -> sm.Tensor:
+    """Of a few rows to as many keys as an integer says."""
+    q, k, v = floats(3, rows, 64), floats(3, keys, 64), floats(3, keys, 64)
+    mask = sm.arange(keys, dtype=sm.int32) <= floats(1, dtype=sm.int32)
+    weights = sm.softmax(sm.where(mask, sm.einsum("hqd,hkd->hqk", q, k) * 0.125, -sm.inf), axis=-1)
+    return sm.einsum("hqk,hkd->hqd", weights, v)
 
 
 def attention_slopes(causal: bool) -> tuple[sm.Tensor, ...]:
@@ -235,6 +244,7 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
     "squared and summed bytes": lambda: words(64, 96, 128, sm.int8, sm.int32) * 2 + 1,
     # attention
     **{f"attention {q} {k} {d}": lambda q=q, k=k, d=d: attention(q, k, d) for q, k, d in ATTENTION},
+    **{f"attention to a cache {q} {k}": lambda q=q, k=k: cached_attention(q, k) for q, k in CACHED},
     "attention of one head": lambda: sm.scaled_dot_product_attention(floats(100, 32), floats(90, 32), floats(90, 32)),
     "attention of many heads": lambda: sm.scaled_dot_product_attention(*(floats(4, 8, 66, 32) for _ in range(3))),
     "attention of many short heads": lambda: sm.scaled_dot_product_attention(*(floats(40, 20, 32) for _ in range(3))),
