@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 MAGIC: Final = b"GGUF"
 ALIGNMENT: Final = 32  # of tensors, where the metadata do not say another one
 ALIGNMENT_NAME: Final = "general.alignment"
-LARGEST_HEADER: Final = 100_000_000  # bytes; those with the largest vocabularies have a tenth of it
-LARGEST_COUNT: Final = 1 << 21  # names, strings and lists, which cost more in memory than in the file
+LARGEST_HEADER: Final = 50_000_000  # bytes; those with the largest vocabularies have a third of it
+LARGEST_COUNT: Final = 1 << 21  # texts in all arrays together; the largest vocabularies have a third of it
+LARGEST_TABLE: Final = 1 << 16  # metadata, tensors and arrays in arrays together, each of which takes longer
 LARGEST_NAME: Final = 65535  # bytes
 LARGEST_RANK: Final = 4
 DEEPEST: Final = 4  # lists in lists
@@ -53,7 +54,6 @@ NUMBERS: Final = {
 BOOL, STRING, ARRAY = 7, 8, 9
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
-_LEAST: Final = {STRING: 8, ARRAY: 12}  # bytes of values that are no numbers
 _SPLIT_NAME: Final = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf", re.DOTALL)
 
 
@@ -160,7 +160,7 @@ class _Cursor:
     def __init__(self, data: mmap.mmap, size: int, path: str) -> None:
         self.data, self.path = data, path
         self.at, self.end = len(MAGIC), min(size, LARGEST_HEADER)
-        self.counted = 0
+        self.counted = 0.0  # the share of the limits that is used up
 
     def take(self, count: int) -> bytes:
         if count > self.end - self.at:
@@ -174,10 +174,10 @@ class _Cursor:
     def u64(self) -> int:
         return _U64.unpack(self.take(8))[0]  # type: ignore[no-any-return]
 
-    def count(self, number: int, least: int, what: str) -> int:
-        """A number of things of at least `least` bytes each, that are worth an object of their own."""
-        self.counted += number
-        if number * least > self.end - self.at or self.counted > LARGEST_COUNT:
+    def count(self, number: int, least: int, most: int, what: str) -> int:
+        """A number of things of at least `least` bytes each, of which a header has `most`."""
+        self.counted += number / most
+        if number * least > self.end - self.at or self.counted > 1:
             _refuse(self.path, f"it cannot have {number} {what}")
         return number
 
@@ -213,10 +213,11 @@ class _Cursor:
         inner, count = self.u32(), self.u64()
         if inner in NUMBERS:
             return self.numbers(inner, count)
-        if inner not in _LEAST:
+        if inner not in (STRING, ARRAY):
             _refuse(self.path, f"an array before byte {self.at} has elements of kind {inner}")
-        self.count(count, _LEAST[inner], "elements in an array")
-        return self.strings(count) if inner == STRING else [self.value(inner, depth + 1) for _ in range(count)]
+        if inner == STRING:
+            return self.strings(self.count(count, 8, LARGEST_COUNT, "texts"))
+        return [self.value(inner, depth + 1) for _ in range(self.count(count, 12, LARGEST_TABLE, "arrays"))]
 
     def numbers(self, kind: int, count: int) -> NDArray[Any]:
         data = self.take(count * NUMBERS[kind].itemsize)
@@ -233,7 +234,10 @@ def _checked_counts(cursor: _Cursor) -> tuple[int, int]:
         text = f"version {swapped}, big-endian" if swapped in (1, 2, 3) else f"version {version}"
         _refuse(cursor.path, f"it is of {text}; versions 2 and 3 are read, little-endian")
     tensors, pairs = cursor.u64(), cursor.u64()
-    return cursor.count(tensors, 32, "tensors"), cursor.count(pairs, 13, "metadata")
+    return (
+        cursor.count(tensors, 32, LARGEST_TABLE, "tensors"),
+        cursor.count(pairs, 13, LARGEST_TABLE, "metadata"),
+    )
 
 
 def _checked_metadata(cursor: _Cursor, pairs: int) -> dict[str, Any]:
@@ -379,7 +383,13 @@ def _padded(size: int, alignment: int) -> int:
 
 def _format(name: str, value: Any) -> tuple[Block, tuple[int, ...]]:
     """The format of a tensor, and the shape of its numbers."""
-    kind, array = value if isinstance(value, tuple) else (None, value)
+    kind, array = value if isinstance(value, tuple) and len(value) == 2 else (None, value)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(
+            f"write_gguf: {name} is of type {type(array).__name__}",
+            rule="a tensor is an array, or a pair of a format's name and an array.",
+            hint="Write x.numpy() for a tensor of smelt.",
+        )
     if kind is None:
         block = next((block for block in BLOCKS.values() if block.dtype and block.dtype.numpy == array.dtype), None)
         if block is None:

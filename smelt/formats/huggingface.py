@@ -35,8 +35,8 @@ class Folder(Mapping[str, Tensor]):
     `tokenizer`, `tokenizer_config` and `generation_config` are read when they are first asked for, and are none if
     their files are not there; likewise the text `chat_template`.
 
-    >>> import smelt as sm
     >>> import tempfile, pathlib
+    >>> from smelt.formats import Folder
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "config.json").write_text('{"model_type": "llama"}')
     >>> sm.save({"lm_head.weight": sm.ones(2, 3)}, folder / "model.safetensors")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from smelt.dtypes import float32
+from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError
 from smelt.llm.config import ModelConfig
-from smelt.tensor import DTypeLike, Tensor, zeros
+from smelt.tensor import DTypeLike, Tensor, arange, zeros
 
 __all__ = ["Cache", "empty_cache"]
 
@@ -23,16 +23,26 @@ class Cache(NamedTuple):
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
 
-    def appended(self, layer: int, slots: Tensor, positions: Tensor, k: Tensor, v: Tensor) -> Cache:
-        """With keys and values (rows, kv_heads, head_dim), each row at its position (rows,) of its slot: (rows,), or ()
-        if all have the same.
+    def appended(self, layer: int, slots: Tensor | None, positions: Tensor, k: Tensor, v: Tensor) -> Cache:
+        """With keys and values (rows, kv_heads, head_dim), each row at its position (rows,) of its slot: (rows,), () if
+        all have the same, or None if row i has slot i.
         """
+        slots = arange(self.keys[layer].shape[0], dtype=int32) if slots is None else slots
 
         def put(parts: tuple[Tensor, ...], new: Tensor) -> tuple[Tensor, ...]:
             after = parts[layer].at[slots, :, positions].set(new.astype(parts[layer].dtype))
             return (*parts[:layer], after, *parts[layer + 1 :])
 
         return Cache(put(self.keys, k), put(self.values, v))
+
+    def held(self, layer: int, slots: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer, (rows, kv_heads, length, head_dim); of one slot, (kv_heads, length, head_dim)."""
+        keys, values = self.keys[layer], self.values[layer]
+        if slots is None:
+            return keys, values
+        if slots.ndim == 0 and keys.shape[0] == 1:  # there is no other: nothing is gathered
+            return keys[0], values[0]
+        return keys[slots], values[slots]
 
 
 def empty_cache(config: ModelConfig, slots: int, length: int, dtype: DTypeLike = float32) -> Cache:

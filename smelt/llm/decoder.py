@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from smelt.dtypes import int32
 from smelt.llm.cache import Cache
@@ -25,6 +25,18 @@ _ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "gelu": gelu,
     "gelu_tanh": partial(gelu, approximate="tanh"),
 }
+
+
+class Turning(NamedTuple):
+    """Cosines and sines of the positions of a step, which all layers share, and the module that turns by them."""
+
+    rope: RotaryEmbedding
+    cos: Tensor
+    sin: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Queries or keys (heads, rows, features), turned by their positions."""
+        return self.rope.turned(x, self.cos, self.sin)
 
 
 class Layer(Protocol):
@@ -51,20 +63,20 @@ class Attention(Module):
         self.scale = config.scale or config.head_dim**-0.5
 
     def __call__(
-        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor, rope: RotaryEmbedding | None
+        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor | None, turn: Turning | None
     ) -> tuple[Tensor, Cache]:
         rows = x.shape[0]
-        # (heads, rows, features), as `rope` takes them
+        # (heads, rows, features), as RoPE takes them
         apart = self.qkv(x).reshape(rows, self.heads + 2 * self.kv_heads, self.head_dim).swapaxes(0, 1)
         q, k, v = apart.split([self.heads, self.heads + self.kv_heads])
         q = q if self.q_norm is None else self.q_norm(q)
         k = k if self.k_norm is None else self.k_norm(k)
-        if rope is not None:
-            q, k = rope(q, positions), rope(k, positions)
+        if turn is not None:
+            q, k = turn(q), turn(k)
         cache = cache.appended(self.layer, slots, positions, k.swapaxes(0, 1), v.swapaxes(0, 1))
-        keys, values = cache.keys[self.layer][slots], cache.values[self.layer][slots]
+        keys, values = cache.held(self.layer, slots)
         # Where all rows have one slot, its keys serve all of them; else each row has those of its own.
-        own = "" if slots.ndim == 0 else "r"
+        own = "" if keys.ndim == 3 else "r"
         q = (q * self.scale).reshape(self.kv_heads, self.heads // self.kv_heads, rows, self.head_dim)
         scores = einsum(f"kgrd,{own}knd->kgrn", q, keys.astype(q.dtype))
         if self.softcap:
@@ -134,9 +146,9 @@ class Block(Module):
         self.mlp_norm, self.mlp, self.mlp_post_norm = mlp_norm, mlp, mlp_post_norm
 
     def __call__(
-        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor, rope: RotaryEmbedding | None
+        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor | None, turn: Turning | None
     ) -> tuple[Tensor, Cache]:
-        found, cache = self.attention(self.attention_norm(x), cache, positions, slots, rope)
+        found, cache = self.attention(self.attention_norm(x), cache, positions, slots, turn)
         x = x + (found if self.attention_post_norm is None else self.attention_post_norm(found))
         found = self.mlp(self.mlp_norm(x))
         return x + (found if self.mlp_post_norm is None else self.mlp_post_norm(found)), cache
@@ -160,28 +172,35 @@ class Decoder(Module):
         self.local_rope = self.rope if config.local_rope is None else config.local_rope.module()
 
     def __call__(
-        self, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor, wanted: Tensor
+        self, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
     ) -> tuple[Cache, Tensor]:
         x = self.embedding(tokens)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
         if self.places is not None:
             x = x + self.places(positions)
+        turn, local = (
+            None if rope is None else Turning(rope, *rope.tables(positions, x)) for rope in (self.rope, self.local_rope)
+        )
         for number, block in enumerate(self.blocks):
-            rope = self.local_rope if self.config.window(number) else self.rope
-            x, cache = block(x, cache, positions, slots, rope)
+            x, cache = block(x, cache, positions, slots, local if self.config.window(number) else turn)
         logits = self.head(self.norm(x[wanted]))
         cap = self.config.logit_softcap
         return cache, cap * tanh(logits / cap) if cap else logits
 
 
 def step(
-    model: Decoder, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor, wanted: Tensor
+    model: Decoder, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
 ) -> tuple[Cache, Tensor]:
     """Some more tokens: the cache with them, and the logits (wanted, vocabulary) that follow the rows `wanted`.
 
-    Tokens, positions and slots are int32 (rows,). Rows of one text have one slot, and positions that continue what is
-    there; they may come in any order. If all rows are of one text, `slots` is a scalar, and its keys are read once for
-    all of them, not once for each row. Compile it with `sm.jit(step, donate=(1,))`: the cache is written in place.
+    Tokens and positions are int32 (rows,). Rows of one text have one slot, and positions that continue what is there;
+    they may come in any order. `slots` says whose they are, in one of three forms:
+
+    - a scalar: all rows are of one text, whose keys serve all of them. A chunk of a prompt.
+    - None: row i is of slot i, and there is a row for each. One more token of every text, read where it lies.
+    - (rows,): any mixture. The keys of its text are gathered for each row.
+
+    Compile it with `sm.jit(step, donate=(1,))`, one for each number of rows: the cache is written in place.
     """
     return model(cache, tokens, positions, slots, wanted)

@@ -75,7 +75,10 @@ class RotaryEmbedding(Module):
                 f"RotaryEmbedding: the input has shape {shape_text(x.shape)}",
                 rule=f"its last axis must have at least {self.dim} features.",
             )
-        cos, sin = self.tables(positions_of(x, positions, "RotaryEmbedding"), x)
+        return self.turned(x, *self.tables(positions_of(x, positions, "RotaryEmbedding"), x))
+
+    def turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """x turned by `tables`, which many layers may share."""
         while 2 < cos.ndim < x.ndim:  # the axis of heads has no positions of its own
             cos, sin = cos.expand_dims(-3), sin.expand_dims(-3)
         turned = _turned(x[..., : self.dim].astype(cos.dtype), cos, sin, self.interleaved).astype(x.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import smelt as sm
 from smelt.errors import ArgumentError, DTypeError, MissingFileError, ParseError, ShapeError
 from smelt.formats import Gguf, write_gguf
 from smelt.formats.blocks import BLOCKS
@@ -243,9 +245,9 @@ FILES = {
     **{f"{count} tensors": Bad(file_of(counts=(count, 0)), "cannot have") for count in HUGE},
     **{f"{count} metadata": Bad(file_of(counts=(0, count)), "cannot have") for count in HUGE},
     **{f"text of {size}": Bad(with_pair(8, struct.pack("<Q", size)), "within a text") for size in HUGE},
-    **{f"{count} texts": Bad(with_pair(9, array(8, count)), "elements in an array") for count in HUGE},
+    **{f"{count} texts": Bad(with_pair(9, array(8, count)), "texts") for count in HUGE},
     **{f"{count} numbers": Bad(with_pair(9, array(4, count)), "header ends") for count in HUGE},
-    **{f"{count} arrays": Bad(with_pair(9, array(9, count)), "elements in an array") for count in HUGE},
+    **{f"{count} arrays": Bad(with_pair(9, array(9, count)), "arrays") for count in HUGE},
     **{f"size {size}": Bad(with_tensor(dims=(size,)), "ends at byte") for size in HUGE},
     **{f"offset {at}": Bad(with_tensor(offset=at & ~31), "ends at byte") for at in HUGE},
     "sizes that overflow": Bad(with_tensor(dims=(1 << 32, 1 << 32, 1 << 32, 1 << 32)), "ends at byte"),
@@ -294,10 +296,25 @@ def test_a_bad_file_is_refused(name: str, tmp_path: Path) -> None:
     assert "bad" in str(caught.value)
 
 
-def test_texts_that_would_take_much_memory_are_refused(tmp_path: Path) -> None:
-    count = 1 << 22
-    (tmp_path / "bad").write_bytes(with_pair(9, array(8, count, bytes(8 * count))))
-    with pytest.raises(ParseError, match="elements in an array"):
+MANY: dict[str, Callable[[], bytes]] = {
+    "texts": lambda: with_pair(9, array(8, 1 << 22, bytes(8 << 22))),
+    "arrays": lambda: with_pair(9, array(9, 1 << 17, array(4, 0) * (1 << 17))),
+    "metadata": lambda: file_of([pair(b"%05x" % number, 0, b"\0") for number in range(1 << 17)]),
+    "tensors": lambda: file_of(tensors=[tensor(b"%05x" % number) for number in range(1 << 17)]),
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_what_would_take_much_time_and_memory_is_refused(what: str, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(MANY[what]())
+    with pytest.raises(ParseError, match=f"cannot have [0-9]+ {what}"):
+        Gguf(tmp_path / "bad")
+
+
+def test_the_limits_are_those_of_all_arrays_together(tmp_path: Path) -> None:
+    half = array(8, 3 << 19, bytes(8 * (3 << 19)))
+    (tmp_path / "bad").write_bytes(file_of([pair("a", 9, half), pair("b", 9, half)]))
+    with pytest.raises(ParseError, match=r"cannot have [0-9]+ texts"):
         Gguf(tmp_path / "bad")
 
 
@@ -368,7 +385,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, str]] = {
     "format": ({}, {"x": ("Q4_9", ONES)}, ArgumentError, "Q4_9"),
     "row": ({}, {"x": ("Q4_K", ONES)}, ShapeError, "multiples of 256"),
     "bytes": ({}, {"x": ("Q4_0", np.ones(17, np.uint8))}, ShapeError, "multiples of 18"),
-    "scalar": ({}, {"x": np.float32(1)}, ShapeError, "1 to 4 axes"),
+    "scalar": ({}, {"x": np.array(1.0)}, ShapeError, "1 to 4 axes"),
+    "list": ({}, {"x": [1.0]}, ArgumentError, "x is of type list"),
+    "tensor": ({}, {"x": ("Q4_0", sm.ones(32))}, ArgumentError, "Write x.numpy"),
+    "triple": ({}, {"x": ("Q4_0", ONES, 1)}, ArgumentError, "x is of type tuple"),
     "nothing": ({}, {"x": ONES[:0]}, ShapeError, "size of 0"),
     "five axes": ({}, {"x": np.ones((1,) * 5)}, ShapeError, "1 to 4 axes"),
     "only read": ({}, {"x": ("Q2_K", np.ones(256))}, DTypeError, "can only be read"),

@@ -100,6 +100,17 @@ def test_rows_of_several_texts_in_one_step() -> None:
     np.testing.assert_allclose(logits.numpy(), [alone[1], alone[2]], atol=1e-5)
 
 
+def test_one_more_token_of_every_text() -> None:
+    model = random_model(SMALL, seed=3)
+    texts = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8, 9, 7]]
+    cache = empty_cache(SMALL, 3, 16)
+    for slot, text in enumerate(texts):
+        cache, _ = in_chunks(model, cache, text[:-1], [len(text) - 1], slot)
+    last, places = [text[-1] for text in texts], [len(text) - 1 for text in texts]
+    _, logits = sm.jit(step, donate=(1,))(model, cache, ints(*last), ints(*places), None, ints(0, 1, 2))
+    np.testing.assert_allclose(logits.numpy(), [at_once(model, text)[-1] for text in texts], atol=1e-5)
+
+
 def test_rows_of_one_text_may_be_mixed_with_others() -> None:
     """A chunk of one text and a token of another: each row names its slot, and sees the rows of its own text only."""
     model = random_model(SMALL, seed=3)

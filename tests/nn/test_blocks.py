@@ -320,6 +320,8 @@ def test_scaled_rotations() -> None:
     stretched = sm.nn.RotaryEmbedding(4, scaling={"type": "yarn", "factor": 8, "original_max_position_embeddings": 64})
     close(stretched(sm.ones(1, 4)), np.full((1, 4), 0.1 * math.log(8) + 1))
     assert sm.nn.RotaryEmbedding(4, scaling={"rope_type": "default"}).scaling is None
+    own = sm.nn.RotaryEmbedding(4, factors=[1.0, 2.0]).tables(sm.asarray([1]), sm.zeros(1, dtype=sm.float64))
+    close(np.arctan2(own[1].numpy(), own[0].numpy())[0], [1.0, 0.01 / 2])
 
 
 def test_slopes_of_alibi() -> None:

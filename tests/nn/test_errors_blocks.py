@@ -108,6 +108,9 @@ POSITIONS: list[Mistake] = [
     (lambda: nn.RotaryEmbedding(3), ArgumentError, "must be even"),
     (lambda: nn.RotaryEmbedding(0), ArgumentError, "dim is 0"),
     (lambda: nn.RotaryEmbedding(4, base=0), ArgumentError, "base is 0"),
+    (lambda: nn.RotaryEmbedding(4, factors=[1.0]), ArgumentError, "each of the 2 pairs"),
+    (lambda: nn.RotaryEmbedding(4, factors=[1.0, 0.0]), ArgumentError, "the least 0"),
+    (lambda: nn.RotaryEmbedding(4, factors=[1.0, float("nan")]), ArgumentError, "positive number"),
     (lambda: nn.RotaryEmbedding(4, scaling=2.0), ArgumentError, "a dictionary"),  # type: ignore[arg-type]
     (lambda: nn.RotaryEmbedding(4, scaling={"factor": 2}), ArgumentError, "rope_type is None"),
     (lambda: nn.RotaryEmbedding(4, scaling={"rope_type": "linear"}), ArgumentError, "no factor"),

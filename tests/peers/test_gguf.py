@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smelt.formats import Gguf, write_gguf
+from smelt.formats import Folder, Gguf, write_gguf
 from smelt.formats.blocks import BLOCKS
 
 pytestmark = pytest.mark.peers
@@ -95,3 +95,33 @@ def test_we_read_their_files(tmp_path: Path) -> None:
     for name, data in tensors.items():
         assert ours.entries[name].shape == (4, 256)
         assert same_bits(ours.array(name).astype(np.float32), quants.dequantize(data, kind(name)))
+
+
+def test_we_read_their_split_files(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", "llama", split_max_tensors=2)
+    for number in range(5):
+        writer.add_tensor(f"x{number}", np.full((2, 3), number, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    ours = Gguf(tmp_path / "model-00001-of-00003.gguf")
+    assert [float(ours.array(f"x{number}")[1, 2]) for number in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_we_read_folders_of_transformers(tmp_path: Path) -> None:
+    transformers: Any = pytest.importorskip("transformers", reason="peers: transformers is not installed")
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4
+    )
+    model = transformers.LlamaForCausalLM(config)
+    model.save_pretrained(tmp_path / "whole")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
+    for name in ("whole", "shards"):
+        folder = Folder(tmp_path / name)
+        assert (folder.config["model_type"], folder.config["num_hidden_layers"]) == ("llama", 2)
+        assert folder.generation_config is not None
+        theirs = model.state_dict()
+        assert set(folder) == set(theirs)
+        assert all(np.array_equal(folder.array(name), theirs[name].numpy()) for name in folder)
