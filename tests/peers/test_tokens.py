@@ -174,6 +174,30 @@ def test_small_byte_level_vocabularies(name: str) -> None:
     assert differing(Tokenizer.from_tokenizer_json(description), theirs) == []
 
 
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+THREE = {"type": "Split", "pattern": {"Regex": "[0-9][0-9][0-9]"}, "behavior": "Isolated", "invert": False}
+STEPS: dict[str, list[dict[str, Any]]] = {
+    "gpt-2": [LEVEL],
+    "smollm": [{"type": "Digits", "individual_digits": True}, LEVEL],
+    "falcon": [
+        {"type": "Punctuation", "behavior": "Contiguous"},
+        LEVEL,
+        {"type": "Digits", "individual_digits": False},
+        THREE,
+    ],
+}
+
+
+@pytest.mark.parametrize("form", [None, "NFC", "NFKC"])
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_and_normal_forms(name: str, form: str | None) -> None:
+    description = byte_level_json(name)
+    description["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": STEPS[name]}
+    description["normalizer"] = None if form is None else {"type": form}
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(description))
+    assert differing(Tokenizer.from_tokenizer_json(description), theirs) == []
+
+
 @pytest.mark.parametrize("form", ["prepend", "first", "always", "never"])
 def test_small_vocabularies_of_characters(form: str) -> None:
     description = spaces_json(form)

@@ -24,6 +24,14 @@ class _Spaces(NamedTuple):
     once: bool = False
 
 
+class _Split(NamedTuple):
+    """What the pre-tokeniser does: patterns, whether bytes are written as letters then, and patterns for these."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    byte_level: bool = False
+
+
 def described(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[Vocabulary, Rules]:
     """Vocabulary and rules, all checked."""
     tokenizer, config = mapping_of(tokenizer, "tokenizer.json"), mapping_of(config, "tokenizer_config.json")
@@ -35,15 +43,16 @@ def described(tokenizer: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[
             raise _unsupported(f"models with {key}", "models without")
     added = [_Added.of(entry) for entry in field_of(tokenizer, "added_tokens", list, [])]
     forms, spaces = _normalized(tokenizer.get("normalizer"))
-    patterns, byte_level, spaces = _split(tokenizer.get("pre_tokenizer"), spaces)
-    if not byte_level and not (spaces.written and model.get("byte_fallback")):
+    split, spaces = _split(tokenizer.get("pre_tokenizer"), spaces)
+    if not split.byte_level and not (spaces.written and model.get("byte_fallback")):
         raise _unsupported("models whose symbols are neither bytes nor characters with bytes for the others", "both")
-    vocabulary = _vocabulary(model, config, added, byte_fallback=not byte_level)
+    vocabulary = _vocabulary(model, config, added, byte_fallback=not split.byte_level)
     return vocabulary, Rules(
         ranks=ranks_of(_merges(model), vocabulary),
         between=" ",
-        patterns=patterns,
-        bytes=byte_level,
+        patterns=split.before,
+        letter_patterns=split.after,
+        bytes=split.byte_level,
         whole=field_of(model, "ignore_merges", bool, False),
         spaces=spaces.written,
         prefix=spaces.prefix,
@@ -144,23 +153,28 @@ def _normalized(description: object) -> tuple[tuple[Literal["NFC", "NFD", "NFKC"
     return cast("Any", tuple(forms)), spaces
 
 
-def _split(description: object, spaces: _Spaces) -> tuple[tuple[str, ...], bool, _Spaces]:
-    """Patterns, whether bytes are written as letters, and what became of spaces."""
+def _split(description: object, spaces: _Spaces) -> tuple[_Split, _Spaces]:
     steps = list(_steps(description, "pre_tokenizer", "pretokenizers"))
     if len(steps) == 1 and steps[0].get("type") == "Metaspace":
         return _metaspace(steps[0])
     # It splits at spaces, and there are none any more.
     if spaces.written and len(steps) == 1 and steps[0].get("pattern") == {"String": " "}:
-        return (), False, spaces
-    parts = [of_json(step) for step in steps]
-    return tuple(pattern for found, _ in parts for pattern in found), any(level for _, level in parts), spaces
+        return _Split(), spaces
+    before: list[str] = []
+    after: list[str] = []
+    byte_level = False
+    for step in steps:
+        patterns, level = of_json(step)
+        (after if byte_level else before).extend(patterns)
+        byte_level = byte_level or level
+    return _Split(tuple(before), tuple(after), byte_level), spaces
 
 
-def _metaspace(step: Mapping[str, Any]) -> tuple[tuple[str, ...], bool, _Spaces]:
+def _metaspace(step: Mapping[str, Any]) -> tuple[_Split, _Spaces]:
     prefix = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True) else "never")
     if step.get("replacement", SPACE) != SPACE or step.get("split", True) or prefix not in ("never", "first", "always"):
         raise _unsupported(f"the pre-tokeniser {str(dict(step))[:120]}", "Metaspace with ▁ that does not split")
-    return (), False, _Spaces(True, prefix, once=True)
+    return _Split(), _Spaces(True, prefix, once=True)
 
 
 def _begins(description: object, vocabulary: Vocabulary) -> bool:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from smelt.errors import ArgumentError, ParseError
-from smelt.llm.tokens.checks import field_of, mapping_of
+from smelt.llm.tokens.checks import mapping_of
 
 _ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -136,28 +136,22 @@ def named(name: object) -> PreTokenizer:
     return _BY_NAME[name]
 
 
-def of_json(description: object) -> tuple[tuple[str, ...], bool]:
-    """Patterns of the `pre_tokenizer` of a tokenizer.json, and whether it makes byte-level text of the pieces.
+def of_json(step: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
+    """Patterns of a step of the `pre_tokenizer` of a tokenizer.json, and whether it writes bytes as letters then.
 
     Metaspace belongs to the normaliser (`huggingface.py`) and is not met here.
     """
-    if description is None:
-        return (), False
-    description = mapping_of(description, "pre_tokenizer")
-    kind = description.get("type")
-    if kind == "Sequence":
-        parts = [of_json(part) for part in field_of(description, "pretokenizers", list)]
-        return tuple(pattern for patterns, _ in parts for pattern in patterns), any(level for _, level in parts)
+    kind = step.get("type")
     if kind == "ByteLevel":
-        if description.get("add_prefix_space"):
+        if step.get("add_prefix_space"):
             raise _unknown("ByteLevel with add_prefix_space")
-        return ((_GPT2,) if description.get("use_regex", True) else ()), True
+        return ((_GPT2,) if step.get("use_regex", True) else ()), True
     if kind == "Digits":
-        return ((_DIGIT if description.get("individual_digits") else r"\p{N}+"),), False
-    if kind == "Punctuation" and description.get("behavior") == "Contiguous":
+        return ((_DIGIT if step.get("individual_digits") else r"\p{N}+"),), False
+    if kind == "Punctuation" and step.get("behavior") == "Contiguous":
         return (_PUNCTUATION,), False
     if kind == "Split":
-        return (_split(description),), False
+        return (_split(step),), False
     raise _unknown(_short(kind))
 
 

@@ -41,6 +41,7 @@ class Rules:
     ranks: Mapping[str, float]  # `left + between + right` to when they are joined: smaller is earlier
     between: str  # " " for merges; "" where the score of the joined token decides
     patterns: tuple[str, ...] = ()
+    letter_patterns: tuple[str, ...] = ()  # split the words again, when their bytes have become letters
     bytes: bool = True  # symbols are bytes written as letters; else characters, and bytes for those without a token
     whole: bool = False  # a word that is a token is taken as it is
     spaces: bool = False  # are written as ▁
@@ -69,6 +70,7 @@ class Tokenizer:
         self._vocabulary = vocabulary
         self._rules = rules
         self._splitter = Splitter(rules.patterns)
+        self._letters = Splitter(rules.letter_patterns)
         self._index = vocabulary.from_text()
         self._words: dict[str, tuple[int, ...]] = {}
         self._control = vocabulary.of_kinds(Kind.CONTROL, Kind.UNKNOWN)
@@ -203,15 +205,14 @@ class Tokenizer:
         rules, index = self._rules, self._index
         if rules.bytes:
             word = word.encode().decode("latin-1").translate(_LETTER)
-        if rules.whole and word in index:
-            yield index[word]
-            return
-        for symbol in merged(list(word), rules.ranks, rules.between):
-            number = index.get(symbol)
-            if number is not None:
-                yield number
-            else:
-                yield from self._without_token(symbol)
+        for piece in self._letters.words(word):
+            whole = rules.whole and piece in index
+            for symbol in [piece] if whole else merged(list(piece), rules.ranks, rules.between):
+                number = index.get(symbol)
+                if number is not None:
+                    yield number
+                else:
+                    yield from self._without_token(symbol)
 
     def _without_token(self, symbol: str) -> Iterator[int]:
         """A symbol that is no token: its bytes if these are tokens; else the unknown token, or nothing without one."""

@@ -292,3 +292,15 @@ def test_thousands_of_special_tokens() -> None:
     text = "<unused19999>" + "<unuse" * 20_000
     assert tokenizer.encode(text)[0] == tokenizer.size - 1
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_steps_after_bytes_became_letters_see_the_letters() -> None:
+    # The byte 0xB3 is written as ³, which is a number for patterns.
+    description = byte_level_json()
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    digits = {"type": "Digits", "individual_digits": False}
+    merges = {"vocab": {**description["model"]["vocab"], "Ã³": 600}, "merges": ["Ã ³"]}
+    description["model"] |= merges
+    assert len(Tokenizer.from_tokenizer_json({**description, "pre_tokenizer": level}).encode("ó")) == 1
+    steps = {"type": "Sequence", "pretokenizers": [level, digits]}
+    assert len(Tokenizer.from_tokenizer_json({**description, "pre_tokenizer": steps}).encode("ó")) == 2
