@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
-from smelt.fuse.launched import only_renames
+from smelt.fuse.launched import ROUTINES, only_renames
 from smelt.fuse.movement import REPEATING, shown
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, label_sizes, product_of, upper, users
 from smelt.kernel import Illegal, extent
@@ -25,6 +25,7 @@ CUT_MINIMUM = 32  # nodes that a kernel must be spared by storing a value only b
 PLACE_LIMIT = 4  # elements of one node that one element of a kernel may need
 PROLOGUE_LIMIT = 16  # nodes computed inside the operands of a contraction
 MANY_COLUMNS, MANY_PRODUCTS = 64, 1 << 21  # of a contraction that would rather find its rows finished
+SLICE = 256  # elements that one index chooses, so that it costs nothing
 RECOMPUTE_DEPTH = 8  # cheap nodes in a row that may be computed in several kernels
 PIECES_LIMIT = 4  # parts of a concat that are selected between element by element
 PARALLEL_ROWS = 64  # rows that make it worth keeping a reduction and its users in one kernel
@@ -190,13 +191,21 @@ def _light(order: Sequence[Node]) -> set[Node]:
     """
     found: set[Node] = set()
     for node in order:
-        if is_stored(node):
+        if is_stored(node) or node.op in ROUTINES:
             found.add(node)
             continue
         cheap = node.op in VIEWS or node.op is Op.PAD or (node.op in ELEMENTWISE and node.attribute not in COSTLY)
+        cheap = cheap or (node.op is Op.GATHER and _picks_slices(node))
         if cheap and all(source in found for source in node.sources):
             found.add(node)
     return found
+
+
+def _picks_slices(gather: Node) -> bool:
+    """Whether each index chooses many elements: then reading by it costs no more than reading a copy."""
+    size = upper(product_of(gather.shape))
+    chosen = sum(upper(product_of(shown(index, REPEATING).shape)) for index in gather.sources[1:])
+    return chosen * SLICE <= size
 
 
 def _epilogues(order: Sequence[Node]) -> set[Node]:
