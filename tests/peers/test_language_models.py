@@ -38,6 +38,7 @@ def random_peer(config: dict[str, Any]) -> Any:
     return model
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # between these two libraries
 def test_adapters_equal_those_of_peft(tmp_path: Path) -> None:
     peft: Any = pytest.importorskip("peft", reason="peers: peft is not installed")
     peer = random_peer(CONFIGS["llama"])
