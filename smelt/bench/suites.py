@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.bench import compare, planning, tuned
+from smelt.bench.algebra import by_hand
 from smelt.bench.algebra.each_rule import measure_rules
 from smelt.bench.algebra.programs import PROGRAMS
 from smelt.bench.algebra.suite import CONTRACTS, measure_algebra
@@ -141,6 +142,14 @@ def _of_equal_programs() -> dict[str, Suite]:
             quick=f"small inputs and {_ROUGH}",
             strict=True,
             peers=ALGEBRA_PEERS,
+        ),
+        "by-hand": Suite(
+            "programs that are written out by hand, in turn with what the library has for the same",
+            lambda arguments, progress: _measures(by_hand.MEASURES, arguments, progress),
+            quick=f"small inputs and {_ROUGH}",
+            only=by_hand.MEASURES,
+            listed=_listed((), by_hand.MEASURES),
+            strict=True,
         ),
         "planning": Suite(
             "how long the search for equal programs takes: a training step, random graphs, first calls",

@@ -160,8 +160,8 @@ def counts(log: log.Log) -> dict[str, int]:
     from smelt.search import exchange
 
     states = [_state(one.record) for one in exchange.known(log.load().records)]
-    here, hints = states.count("used"), sum(state.startswith("hint") for state in states)
-    return {"answers_here": here, "answers_elsewhere": len(states) - here - hints, "hints": hints}
+    hints, elsewhere = (sum(state.startswith(word) for state in states) for word in ("hint", "of "))
+    return {"answers_here": states.count("used"), "answers_elsewhere": elsewhere, "hints": hints}
 
 
 def _checked_row(one: checking.Checked) -> list[str]:
@@ -244,6 +244,8 @@ def _state(record: record.Record, is_looked_at: bool = False) -> str:
     where = _where(record.place)
     if where == "here" and record.state == "confirmed" and is_looked_at and not _today(record)["is_same"]:
         return "hint: other code"
+    if where == "here" and record.state == "timed" and record.evidence.ratio <= 1:
+        return "not used: no faster"
     return _STATES.get(record.state, record.state) if where == "here" else f"of {where}"
 
 

@@ -53,7 +53,7 @@ def add_sampling(one: argparse.ArgumentParser) -> None:
         group.add_argument(option, type=kind, default=default, help=f"{text} ({default})")
     group.add_argument("--seed", type=int, help="of what is drawn; by default another one each time")
     group.add_argument(
-        "--exact", action="store_true", help="compute with floats only, nothing rounded to fewer bits: today's default"
+        "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
     )
 
 
@@ -70,7 +70,9 @@ def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> La
     if arguments.random:
         print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
     with fetching(name) as report:
-        return load(name, slots=slots, context=arguments.context, queue_limit=queue, report=report)
+        return load(
+            name, slots=slots, context=arguments.context, queue_limit=queue, exact=arguments.exact, report=report
+        )
 
 
 class fetching:

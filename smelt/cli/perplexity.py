@@ -26,7 +26,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("file", type=Path, help="the text, in UTF-8")
     one.add_argument("--context", type=int, default=512, help="tokens of a chunk (512)")
     one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
-    one.add_argument("--exact", action="store_true", help="compute with floats only: today's default")
+    one.add_argument("--exact", action="store_true", help="round no inputs of layers to 8 bits")
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
     one.set_defaults(run=main)
     return one.parse_args(words)
@@ -43,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.file.stat().st_size > _MOST_BYTES:
         raise ArgumentError(f"{arguments.file} is too long", rule=f"it has at most {_MOST_BYTES} bytes.")
     with language.fetching(arguments.model) as report:
-        model, tokenizer, _ = loading.opened(arguments.model, report)
+        model, tokenizer, _ = loading.opened(arguments.model, report, exact=arguments.exact)
     text = arguments.file.read_text(encoding="utf-8", errors="replace")
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:

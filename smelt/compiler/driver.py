@@ -18,7 +18,6 @@ from smelt.compiler.compile import (
     question_of,
 )
 from smelt.compiler.fusion import Cut, Fusion, fused, layout_of
-from smelt.compiler.in_place import in_place
 from smelt.compiler.link import link
 from smelt.compiler.planning import plans
 from smelt.compiler.prepare import Wishes, prepare
@@ -166,7 +165,11 @@ class _Maker:
     def routine_work(self, group: Group) -> Iterator[Work]:
         """The launches of a node that is a routine."""
         for routine, buffers in routine_steps(group.sink, layout_of, self.device.profile):
-            yield Work(group, self.routine_kernel(routine), list(buffers), {v.name: v.name for v in routine.parameters})
+            # A scatter reads its target only where it writes; its other operands it reads anywhere.
+            updates = routine.words.get("target") == "whole" and buffers.count(buffers[1]) == 1
+            places = [buffers[1:2]] if updates else []
+            names = {v.name: v.name for v in routine.parameters}
+            yield Work(group, self.routine_kernel(routine), list(buffers), names, places)
 
     def region_work(self, group: Group) -> Work:
         # In a loop, what is stored may lie where a register points to.
@@ -208,12 +211,8 @@ class _Maker:
             )
         loop: Loop = node.attribute
         test = [] if loop.test is None else [self.block(loop.test, self.loop_leaves(node))]
-        body, states = in_place(self.block(loop.body, self.loop_leaves(node)), loop.states, self.remade)
-        return ControlWork.of(node, [*test, body], loop_sizes(node, layout_of), states)
-
-    def remade(self, item: Work, routine: Routine) -> Work:
-        """A launch with another routine."""
-        return replace(item, built=self.routine_kernel(routine))
+        body = self.block(loop.body, self.loop_leaves(node), loop.states)
+        return ControlWork.of(node, [*test, body], loop_sizes(node, layout_of))
 
     def kernel(self, region: Region, text: str) -> Built:
         """The kernel for a region: known, already on its way, or lowered now."""
@@ -284,7 +283,7 @@ class _Maker:
     def leaf(self, dtype: DType, shape: Shape, strides: tuple[IndexLike, ...]) -> Node:
         return make(Op.LEAF, dtype, shape, (), Argument("parameter", next(self.parameters), strides))
 
-    def block(self, body: Sequence[Node], leaves: Sequence[Node]) -> Block:
+    def block(self, body: Sequence[Node], leaves: Sequence[Node], states: int = 0) -> Block:
         """The launches of a body, all of whose roots are stored."""
         with self.stages.stage("fuse"):
             roots, pieces, chains = ready(open_body(body, leaves), layout_of, self.device.profile)
@@ -295,6 +294,6 @@ class _Maker:
                 stored.append(root)
             groups, _ = partition(stored, pieces, chains)
         self.depth += 1
-        work = in_order(self.work(groups), stored)
+        work = in_order(self.work(groups), stored, leaves[:states])
         self.depth -= 1
-        return Block(work, stored, leaves)
+        return Block(work, stored, leaves, states)

@@ -8,7 +8,19 @@ from dataclasses import replace
 
 from smelt.compiler.prepare import Wishes
 from smelt.compiler.trace import Argument, GraphKey
-from smelt.compiler.work import AnyWork, Arena, ControlWork, Place, Value, Work, all_launches, nbytes
+from smelt.compiler.work import (
+    AnyWork,
+    Arena,
+    ControlWork,
+    Place,
+    Value,
+    Work,
+    all_launches,
+    check_places,
+    gives_way,
+    nbytes,
+)
+from smelt.config import settings
 from smelt.cost import Profile
 from smelt.cost.rates import known
 from smelt.device import REGISTER, Control, Device, HostStep, Launch, Library, Step
@@ -36,14 +48,18 @@ def link(
     names = [f"d{k}" for k in range(len(key.bounds))] + [f"s{k}" for k in range(key.starts)]
     integers = {name: k for k, name in enumerate(names)}
     place: dict[Value, Place] = {node: (INPUTS + n_inputs + k, 0) for k, node in enumerate(stored)}
-    arena = Arena.of(work, stored, {output.input for output in outputs if isinstance(output, Alias)})
-    place |= arena.places(0, INPUTS + n_inputs + len(stored))
-    linker = _Linker(device, place, integers, explain)
+    shown = {output.input for output in outputs if isinstance(output, Alias)}
+    arena = Arena.of(work, stored, gives_way(shown), moves=True)
+    if settings().verify:
+        check_places(work, arena)
+    place = arena.places(place, 0, INPUTS + n_inputs + len(stored))
+    linker = _Linker(device, place, arena.home, integers, explain)
     spans = [linker.add(item) for item in work]
     offsets = arena.offsets({f"d{k}": high for k, (_, high) in enumerate(key.bounds)})
     placed = [
         Placed(life.nbytes, offsets[node], spans[life.first][0], spans[life.last][1], repr(node))
         for node, life in arena.lives.items()
+        if node in offsets
     ]
     record = GraphRecord(
         tuple(library.key for library in linker.libraries),
@@ -56,7 +72,7 @@ def link(
         key.bounds,
         tuple(linker.kernels),
         tuple(placed),
-        tuple((k, over) for k, node in enumerate(stored) if (over := arena.over(node)) is not None),
+        tuple((k, arena.under[node].attribute.number) for k, node in enumerate(stored) if node in arena.under),
         tuple(choices.items()),
         tuple(arena.sized.values()),
         wishes.given,
@@ -68,8 +84,15 @@ def link(
 class _Linker:
     """Writes steps down, one after the other, given where values lie."""
 
-    def __init__(self, device: Device, place: dict[Value, Place], integers: dict[str, int], explain: bool) -> None:
-        self.device, self.place, self.integers, self.explain = device, place, integers, explain
+    def __init__(
+        self,
+        device: Device,
+        place: dict[Value, Place],
+        home: Mapping[Value, Value],
+        integers: dict[str, int],
+        explain: bool,
+    ) -> None:
+        self.device, self.place, self.home, self.integers, self.explain = device, place, home, integers, explain
         self.slots: dict[Place, int] = {}
         self.libraries: dict[Library, int] = {}
         self.steps: list[Step] = []
@@ -115,7 +138,7 @@ class _Linker:
                 tuple(self.integers[item.names[v.name]] for v in built.kernel.parameters),
             )
         )
-        self.kernels.append(_described(item, self.device.profile, self.depth, self.explain))
+        self.kernels.append(_described(item, self.home, self.device.profile, self.depth, self.explain))
 
     def control(self, kind: str, *places: Place, amount: IndexLike = 0, target: int = 0) -> int:
         """A control step; its number, so that it can be told its target later. An amount may depend on dims."""
@@ -133,14 +156,17 @@ class _Linker:
 
     def block(self, item: ControlWork, number: int, seen: Sequence[Place], given: Sequence[Place]) -> None:
         """The launches of a body that sees its parameters there, and gives its values here."""
-        block, around = item.blocks[number], self.place
-        inner = block.arena.places(self.place[item.memory[0]][1])
-        self.place = inner | dict(zip(block.leaves, seen, strict=True)) | dict(zip(block.stored, given, strict=True))
+        block, around = item.blocks[number], (self.place, self.home)
+        if settings().verify:
+            check_places(block.work, block.arena)
+        stored: dict[Value, Place] = dict(zip(block.stored, given, strict=True))
+        inner = block.arena.places(stored, self.place[item.memory[0]][1])
+        self.place, self.home = inner | dict(zip(block.leaves, seen, strict=True)), block.arena.home
         self.depth += 1
         for work in block.work:
             self.add(work)
         self.depth -= 1
-        self.place = around
+        self.place, self.home = around
 
     def branch(self, item: ControlWork, read: Sequence[Place], written: Sequence[Place]) -> None:
         """unless p: else; …; jump: end; else: …; end:"""
@@ -211,7 +237,7 @@ class _Linker:
                 self.control("copy", written[j], before[j], amount=sizes.states[j])
 
 
-def _described(item: Work, profile: Profile, depth: int, explain: bool) -> KernelRecord:
+def _described(item: Work, home: Mapping[Value, Value], profile: Profile, depth: int, explain: bool) -> KernelRecord:
     """What is remembered of a launch; the long texts only when somebody wants to read them."""
     built = item.built
     return KernelRecord(
@@ -224,18 +250,21 @@ def _described(item: Work, profile: Profile, depth: int, explain: bool) -> Kerne
         repr(item.group.sink),
         tuple(_describe(node) for node in reversed(item.group.inside)),
         str(built.kernel.tasks),
-        *_work(item),
+        *_work(item, home),
         built.choice.work.seconds(profile, known(profile)) if explain and built.choice.work.bytes else 0.0,
         depth,
     )
 
 
-def _work(item: Work) -> tuple[int, int]:
+def _work(item: Work, home: Mapping[Value, Value]) -> tuple[int, int]:
     """Bytes that a launch moves at least, and its operations."""
     kernel, work = item.built.kernel, item.built.choice.work
-    if isinstance(kernel, Routine):
-        return sum(nbytes(node) for node in dict.fromkeys(item.nodes)), kernel.operations
-    return work.bytes, work.flops
+    if not isinstance(kernel, Routine):
+        return work.bytes, work.flops
+    nodes = list(dict.fromkeys(item.nodes))
+    if any(home[item.nodes[0]] is home[x] for below in item.overwritable for x in below):
+        nodes = [nodes[2], *nodes[2:]]  # of the result and its target, it touches as much as there are updates
+    return sum(map(nbytes, nodes)), kernel.operations
 
 
 def _describe(node: Node) -> str:

@@ -22,7 +22,7 @@ from smelt.device import REGISTER, Device, Launch, Library, Listing
 from smelt.diskcache import disk_cache
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import InternalError, SmeltError
-from smelt.graph import Index, Op, Variable, of, upper
+from smelt.graph import Index, Op, Variable, of, product_of, upper
 from smelt.graph.index_text import parse_index
 from smelt.plan import Alias, CompiledGraph, GraphRecord, Prepared, Stored
 
@@ -191,8 +191,8 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         and all(_fits(record.outputs[k], key.entries[root]) for k, root in zip(record.results, key.roots, strict=True))
         and all(_is_made_of(one, key, leaves) for one in (*record.prepared, *record.asks))
         and all(entry[3].steady for one in record.prepared for number in one.inputs for entry in leaves[number])
-        # A result has the type of an input that it is written over.
-        and all(_fits(stored[result], entry) for result, number in record.in_place for entry in leaves[number])
+        # A result has the type and size of an input that it is written over.
+        and all(_covers(stored[result], entry) for result, number in record.in_place for entry in leaves[number])
     )
     if not sound:
         raise ValueError("a record that does not fit its graph")
@@ -208,3 +208,9 @@ def _fits(output: Stored | Alias, entry: Any) -> bool:
     """Whether an output has the dtype and shape of its root."""
     _, dtype, shape, *_ = entry
     return bool(output.shape == shape if isinstance(output, Alias) else output == Stored(dtype, shape))
+
+
+def _covers(output: Stored, entry: Any) -> bool:
+    """Whether an output takes the very memory of a leaf."""
+    _, dtype, shape, *_ = entry
+    return output.dtype is dtype and bool(product_of(output.shape) == product_of(shape))

@@ -10,6 +10,7 @@ from typing import TypeGuard
 from smelt.compiler.trace import Argument
 from smelt.device import Library
 from smelt.dtypes import int64, uint8
+from smelt.errors import InternalError
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph import Index, IndexLike, Node, Op, product_of, row_major, upper
 from smelt.graph.closed import items
@@ -66,6 +67,7 @@ class Fixed(Temporary):
 @dataclass(frozen=True, eq=False)
 class Block:
     """The launches of a body, the nodes that it gives to places outside, and the leaves that stand for its parameters.
+    The first of both are the states of a loop.
 
     Its temporaries are planned by themselves: they lie in the memory of its loop or branch, so that bodies nest.
     """
@@ -73,10 +75,19 @@ class Block:
     work: Sequence[AnyWork]
     stored: Sequence[Node]
     leaves: Sequence[Node]
+    states: int = 0
 
     @functools.cached_property
     def arena(self) -> Arena:
-        return Arena.of(self.work, self.stored)
+        own = dict(zip(self.leaves[: self.states], self.stored, strict=False))
+        return Arena.of(self.work, self.stored, lambda leaf, result: own.get(leaf) is result)
+
+    @property
+    def in_place(self) -> frozenset[int]:
+        """The states that stay where they are: each iteration writes over what it has read, so that they have one place
+        instead of two, and a scatter touches what it updates instead of copying everything.
+        """
+        return frozenset(j for j, root in enumerate(self.stored[: self.states]) if root in self.arena.under)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +108,10 @@ class ControlWork:
     overwritable: Sequence[Sequence[Value]] = ()
 
     @classmethod
-    def of(
-        cls,
-        node: Node,
-        blocks: Sequence[Block] = (),
-        sizes: LoopSizes | None = None,
-        in_place: frozenset[int] = frozenset(),
-    ) -> ControlWork:
+    def of(cls, node: Node, blocks: Sequence[Block] = (), sizes: LoopSizes | None = None) -> ControlWork:
         """With the memory that it needs. Only one block runs at a time."""
         values, sources = items(node), [base(source) for source in node.sources]
+        in_place = blocks[-1].in_place if blocks else frozenset[int]()
         memory: list[Temporary] = []
         below: list[list[Value]] = []
         if blocks:
@@ -139,14 +145,17 @@ def all_launches(work: Sequence[AnyWork]) -> Iterator[Work]:
                 yield from all_launches(block.work)
 
 
-def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
-    """The launches in an order that frees memory early. What is `stored` has memory of its own.
+def in_order(work: Sequence[AnyWork], stored: Sequence[Node], states: Sequence[Node] = ()) -> list[AnyWork]:
+    """The launches in an order that frees memory early. What is `stored` has memory of its own; the first of it may
+    take the places of `states`.
 
-    A launch that could write a result over a leaf waits for the others that read this leaf: its owner may give it up.
+    A launch that updates a value, or could write a result over a leaf, waits for the others that read this: its owner
+    may give the leaf up.
     """
     steps: list[Step] = []
     writes: list[Value]
     results = set(stored)
+    work = _waiting(work, dict(zip(states, stored, strict=False)))
     for item in work:
         if isinstance(item, ControlWork):
             writes = [*item.written, *item.memory]
@@ -154,7 +163,7 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
             writes = [value for value in item.nodes if not _is_leaf(value)]
         else:
             writes = [*item.written]
-        writes += _leaves_below(item, results)
+        writes += _below(item, results)
         steps.append(Step(frozenset(item.nodes).difference(writes), frozenset(writes)))
     # Numbers count for nothing: an update that frees much must not wait because its step size takes four bytes.
     sizes = {
@@ -166,8 +175,40 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node]) -> list[AnyWork]:
     return [work[k] for k in reordered(steps, sizes)]
 
 
-def _leaves_below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
-    """The leaves that results of a launch may be written over."""
+def _waiting(work: Sequence[AnyWork], states: Mapping[Value, Value]) -> list[AnyWork]:
+    """The launches in an order in which updates come after all others that read what they update, where they can wait
+    for these. So do those that write the next value of a state.
+    """
+    order = list(work)
+    last = {value: item for item in order for value in item.nodes}
+    kept: dict[Value, AnyWork] = {}  # by value, what is the last to read it
+    for item in work:
+        for below in _updated(item, states):
+            if last[below] is item:
+                kept[below] = item
+                continue
+            at, end = order.index(item), order.index(last[below])
+            between = order[at + 1 : end + 1]
+            written = {*item.written, *(value for value in item.nodes if isinstance(value, Temporary))}
+            if any(not written.isdisjoint(other.nodes) for other in between):
+                continue
+            later = [*order[:at], *between, item, *order[end + 1 :]]
+            touched = last | {value: item for value in item.nodes if last[value] in between}
+            if all(touched[value] is other for value, other in kept.items()):
+                order, last, kept[below] = later, touched, item
+    return order
+
+
+def _updated(item: AnyWork, states: Mapping[Value, Value]) -> Iterator[Value]:
+    """What a scatter updates, and the states whose next values a launch may write over them."""
+    updates = isinstance(item, Work) and isinstance(item.built.kernel, Routine)
+    for written, candidates in zip(item.nodes, item.overwritable, strict=False):
+        yield from (x for x in candidates if updates or states.get(x) is written)
+
+
+def _below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
+    """What a scatter updates, and the leaves that results of a launch may be written over."""
+    yield from _updated(item, {})
     for written, candidates in zip(item.nodes, item.overwritable, strict=False):
         if written in results:
             yield from (x for x in candidates if _is_leaf(x) and _is_alike(x, written))
@@ -178,68 +219,83 @@ def _is_leaf(value: Value) -> TypeGuard[Node]:
 
 
 def _is_alike(value: Value, written: Value) -> bool:
-    return value.shape == written.shape and value.dtype is written.dtype
+    return value.dtype is written.dtype and product_of(value.shape) == product_of(written.shape)
 
 
-def _is_whole(leaf: Node, shown: Set[int]) -> bool:
-    """Whether a leaf is an input without gaps that is not shown as a result."""
-    argument: Argument = leaf.attribute
-    return argument.kind == "input" and argument.number not in shown and argument.strides == row_major(leaf.shape)
+def gives_way(shown: Set[int]) -> Callable[[Node, Value], bool]:
+    """Whether an input may give way to a result, should its owner give it up: one without gaps that is not `shown` as
+    a result.
+    """
+
+    def found(leaf: Node, result: Value) -> bool:
+        argument: Argument = leaf.attribute
+        whole = argument.kind == "input" and argument.strides == row_major(leaf.shape)
+        return whole and argument.number not in shown and _is_alike(leaf, result)
+
+    return found
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Where temporaries live: in homes at fixed places, or in those that a call places by its dims."""
+    """Where temporaries live: in homes at fixed places, in those that a call places by its dims, or in results."""
 
     lives: Mapping[Value, Lifetime]  # between which launches
     home: Mapping[Value, Value]  # of all values, the one whose place each takes, often its own
     fixed: Mapping[Value, int]  # the places of homes
     nbytes: int  # of these
     sized: Mapping[Value, Home]
+    under: Mapping[Value, Node]  # for results, the leaves that they may be written over, should their owners agree
 
     @classmethod
-    def of(cls, work: Sequence[AnyWork], stored: Collection[Value], shown: Set[int] | None = None) -> Arena:
-        """For the values of a body that are not `stored` elsewhere; or of a graph, given the inputs that are `shown` as
-        results. If something depends on dims there, all but the memory of bodies moves.
+    def of(
+        cls,
+        work: Sequence[AnyWork],
+        stored: Collection[Value],
+        gives_way: Callable[[Node, Value], bool],
+        moves: bool = False,
+    ) -> Arena:
+        """For the values of a graph or body that are not `stored` elsewhere, given which leaves give way to which of
+        these. If something depends on dims and it `moves`, all but the memory of bodies does.
         """
         lives, results = _lifetimes(work), set(stored)
         temporaries = {node: life for node, life in lives.items() if node not in results and not _is_leaf(node)}
 
-        def gives_way(value: Value, written: Value) -> bool:
-            if written in temporaries:
-                return value in temporaries and lives[value].nbytes == lives[written].nbytes
-            return shown is not None and _is_leaf(value) and _is_alike(value, written) and _is_whole(value, shown)
+        def free(value: Value, place: Value) -> bool:
+            if _is_leaf(value):
+                return place in results and gives_way(value, place)
+            if place in results:
+                return value in temporaries and _sized_nbytes(value) == _sized_nbytes(place)
+            return value in temporaries and lives[value].nbytes == lives[place].nbytes
 
-        home, last = _homes(work, lives, gives_way)
+        home, first = _homes(work, lives, free)
         sizes: dict[Value, dict[IndexLike, None]] = {}
         for node in temporaries:
-            sizes.setdefault(home[node], {})[_sized_nbytes(node)] = None
-        moves = shown is not None and any(isinstance(size, Index) for each in sizes.values() for size in each)
+            if home[node] not in results:
+                sizes.setdefault(home[node], {})[_sized_nbytes(node)] = None
+        moves = moves and any(isinstance(size, Index) for each in sizes.values() for size in each)
         sized = {
-            node: Home(tuple(found), lives[node].first, last[node])
+            node: Home(tuple(found), first[node], lives[node].last)
             for node, found in sizes.items()
             if moves and not isinstance(node, Fixed)
         }
-        fixed = {node: lives[node]._replace(last=last[node]) for node in sizes if node not in sized}
+        fixed = {node: lives[node]._replace(first=first[node]) for node in sizes if node not in sized}
         offsets, total = assign(list(fixed.values()))
-        return cls(temporaries, home, dict(zip(fixed, offsets, strict=True)), total, sized)
+        under = {place: node for node, place in home.items() if _is_leaf(node) and place is not node}
+        return cls(temporaries, home, dict(zip(fixed, offsets, strict=True)), total, sized, under)
 
-    def places(self, start: int, first: int = 0) -> dict[Value, Place]:
-        """Of all temporaries, if the fixed ones start there; `first` is the base of the first home that moves."""
-        places = {node: (ARENA, start + offset) for node, offset in self.fixed.items()}
+    def places(self, given: Mapping[Value, Place], start: int, first: int = 0) -> dict[Value, Place]:
+        """Of all temporaries and results, given those of results, if the fixed ones start there; `first` is the base of
+        the first home that moves.
+        """
+        places = {**given, **{node: (ARENA, start + offset) for node, offset in self.fixed.items()}}
         places |= {node: (first + k, 0) for k, node in enumerate(self.sized)}
-        return {node: places[self.home[node]] for node in self.lives}
-
-    def over(self, result: Value) -> int | None:
-        """The number of the input that a result may be written over, should its owner give it up."""
-        place = self.home.get(result, result)
-        return place.attribute.number if _is_leaf(place) else None
+        return {**given, **{node: places[self.home[node]] for node in self.lives}}
 
     def offsets(self, limits: Mapping[str, int]) -> dict[Value, int]:
-        """The same for people to look at, while no dim is larger than its limit."""
+        """The same for people to look at, while no dim is larger than its limit, of what lies in the arena."""
         found, _ = assign_sized(list(self.sized.values()), limits)
         at = {**self.fixed, **{node: self.nbytes + offset for node, offset in zip(self.sized, found, strict=True)}}
-        return {node: at[self.home[node]] for node in self.lives}
+        return {node: at[self.home[node]] for node in self.lives if self.home[node] in at}
 
 
 def _lifetimes(work: Sequence[AnyWork]) -> dict[Value, Lifetime]:
@@ -252,30 +308,47 @@ def _lifetimes(work: Sequence[AnyWork]) -> dict[Value, Lifetime]:
 
 
 def _homes(
-    work: Sequence[AnyWork], lives: Mapping[Value, Lifetime], gives_way: Callable[[Value, Value], bool]
+    work: Sequence[AnyWork], lives: Mapping[Value, Lifetime], free: Callable[[Value, Value], bool]
 ) -> tuple[dict[Value, Value], dict[Value, int]]:
-    """For each value, the one whose place it takes, often its own; and until when these places are in use.
+    """For each value, the one whose place it lies in, often its own; and from when on these places are in use.
 
-    What a launch writes takes the place of a value that gives way to it, if this launch is the last to read that. All
-    leaves of an input lie in one place.
+    What a launch writes takes the place of a value that is free for it, if this launch is the last to read that. So
+    values lie in one place with what is written over them last. All leaves of an input lie in one place.
     """
-    home: dict[Value, Value] = {}
-    last: dict[Value, int] = {}
-    leaves: dict[tuple[str, int], Value] = {}
-    for node, life in lives.items():
-        argument = node.attribute if _is_leaf(node) else None
-        place = node if argument is None else leaves.setdefault((argument.kind, argument.number), node)
-        home[node], last[place] = place, max(last.get(place, 0), life.last)
-    for k, item in enumerate(work):
-        taken: set[Value] = set()
+    home: dict[Value, Value] = {node: node for node in lives}
+    first = {node: life.first for node, life in lives.items()}
+    alike: dict[Value | tuple[str, int], list[Value]] = {}  # by memory: all leaves of an input are one
+    for node in lives:
+        alike.setdefault(_memory(node), []).append(node)
+    read = {memory: max(lives[node].last for node in nodes) for memory, nodes in alike.items()}
+    for k, item in reversed(list(enumerate(work))):
         for written, candidates in zip(item.nodes, item.overwritable, strict=False):
-            free = [home[x] for x in candidates if last[home[x]] == k and gives_way(x, written)]
-            free = [place for place in free if place not in taken]
-            if free and lives[written].first == k:
-                home[written] = place = free[0]
-                last[place] = last.pop(written)
-                taken.add(place)
-    return home, last
+            place = home[written]
+            found = [x for x in candidates if read[_memory(x)] == k and home[x] is x and free(x, place)]
+            # A leaf rather than another value: what takes its place is not copied from call to call.
+            under = min(found, key=lambda x: not _is_leaf(x), default=None) if lives[written].first == k else None
+            if under is not None:
+                home |= dict.fromkeys(alike[_memory(under)], place)
+                first[place] = lives[under].first
+    return home, first
+
+
+def _memory(value: Value) -> Value | tuple[str, int]:
+    """What tells the memory of a value from that of others."""
+    return (value.attribute.kind, value.attribute.number) if _is_leaf(value) else value
+
+
+def check_places(work: Sequence[AnyWork], arena: Arena) -> None:
+    """Raise InternalError unless everything that is read is still there: no value is read after what was written over
+    it. A launch may read what it writes over itself.
+    """
+    holds: dict[Value, Value] = {}
+    for item in work:
+        for value in item.nodes:
+            place = arena.home[value]
+            if value not in item.written and _memory(holds.setdefault(place, value)) != _memory(value):
+                raise InternalError(f"{value!r} is read after {holds[place]!r} was written over it")
+        holds |= {arena.home[value]: value for value in item.written}
 
 
 def nbytes(node: Value) -> int:

@@ -125,5 +125,5 @@ def custom_kernel(region: str, schedule: str = "") -> CustomKernel:
         raise ArgumentError(f"custom_kernel: the schedule does not fit: {error}") from None
     except (ArgumentError, ParseError) as error:
         said = [line for line in str(error).splitlines() if not line.startswith("  at ")]
-        raise type(error)("\n".join([f"custom_kernel: {said[0]}", *said[1:]])) from None
+        raise type(error)(f"custom_kernel: {said[0]}", hint="\n".join(line.strip() for line in said[1:])) from None
     return CustomKernel(made)

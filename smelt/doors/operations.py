@@ -17,7 +17,7 @@ from smelt.doors.native import Native, check_text, native
 from smelt.doors.sides import Types, interpreted, leaves_of
 from smelt.dtypes import DType
 from smelt.egraph import Frozen
-from smelt.errors import ArgumentError, DTypeError, GradientError, InternalError, ShapeError, SmeltError
+from smelt.errors import ArgumentError, DTypeError, GradientError, InternalError, ShapeError, SmeltError, TraceError
 from smelt.graph import (
     Hosted,
     Index,
@@ -183,8 +183,8 @@ class CustomOp:
         return declared if traced is None else traced
 
     def _refuse(self, error: Exception) -> None:
-        if self._is_numpy is False and isinstance(error, SmeltError):
-            raise error
+        if isinstance(error, SmeltError) and (self._is_numpy is False or not isinstance(error, TraceError)):
+            raise error  # it takes tensors, and names the line of the reference
         raise ArgumentError(
             f"custom_op {self.name}: its reference does not take tensors: {type(error).__name__}: {error}",
             rule="a reference is smelt code; one in NumPy needs shape=, which says what it gives.",

@@ -5,8 +5,8 @@ they have. Every number is `scale * (code - zero) + minimum`, computed in float3
 same bits as those of other programs. Half-precision scales are widened exactly, subnormal ones too.
 
 >>> import numpy as np
->>> packed = BLOCKS["Q8_0"].quantise(np.linspace(-1, 1, 32, dtype=np.float32))
->>> packed.shape, BLOCKS["Q8_0"].dequantise(packed).shape
+>>> packed = BLOCKS["Q8_0"].quantize(np.linspace(-1, 1, 32, dtype=np.float32))
+>>> packed.shape, BLOCKS["Q8_0"].dequantize(packed).shape
 ((1, 34), (32,))
 """
 
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 _AT_ONCE: Final = 1 << 16  # numbers: what is between bytes and results then stays in the cache
+
+
+class Codes(NamedTuple):
+    """Rows of numbers as `scale * (code - zero) + minimum`: codes (rows, n), scales and minimums (rows, groups)."""
+
+    codes: Bytes
+    zero: int
+    scale: Floats
+    minimum: Floats | None
 
 
 class Field(NamedTuple):
@@ -86,7 +95,7 @@ class Block:
     def __repr__(self) -> str:
         return f"Block({self.name}: {self.size} numbers in {self.nbytes} bytes)"
 
-    def dequantise(self, raw: Bytes) -> Floats:
+    def dequantize(self, raw: Bytes) -> Floats:
         """(..., blocks, `nbytes`) bytes → (..., blocks * `size`) float32."""
         if raw.dtype != np.uint8 or raw.ndim < 2 or raw.shape[-1] != self.nbytes:
             raise ShapeError(
@@ -103,7 +112,7 @@ class Block:
             self._unpack(rows[start : start + step], found[start : start + step])
         return found.reshape(shape)
 
-    def quantise(self, values: NDArray[Any]) -> Bytes:
+    def quantize(self, values: NDArray[Any]) -> Bytes:
         """(..., n) numbers, n a multiple of `size` → (..., n / `size`, `nbytes`) bytes; the nearest codes for simple
         scales. What has no finite scale is refused.
         """
@@ -131,6 +140,23 @@ class Block:
         for field in self.fields[1:]:
             codes = codes | field.read(raw)
         return codes ^ np.uint8(self.flip) if self.flip else codes
+
+    def apart(self, raw: Bytes) -> Codes:
+        """(rows, bytes of a row) → codes and scales. Levels of a curve become signed codes of 8 bits."""
+        assert self.scales is not None
+        blocks = raw.reshape(-1, self.nbytes)
+        codes, zero = self.codes(blocks), self.zero
+        if self.levels:
+            codes, zero = (np.array(self.levels, np.int16) + 128).astype(np.uint8).take(codes), 128
+        with np.errstate(all="ignore"):
+            scale, minimum = self.scales(blocks)
+        rows = len(raw)
+        return Codes(
+            codes.reshape(rows, -1),
+            zero,
+            scale.reshape(rows, -1),
+            None if minimum is None else minimum.reshape(rows, -1),
+        )
 
     def _unpack(self, raw: Bytes, out: Floats) -> None:
         codes = self.codes(raw)
@@ -209,7 +235,7 @@ def _put_half(raw: Bytes, at: int, values: Floats) -> Floats:
     with np.errstate(over="ignore"):
         halves = values.astype("<f2")
     if not np.isfinite(halves).all():
-        raise ArgumentError("quantise: numbers are not finite, or too large for scales of half precision")
+        raise ArgumentError("quantize: numbers are not finite, or too large for scales of half precision")
     raw[:, at : at + 2] = halves.view(np.uint8)
     return halves.astype(np.float32)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import numpy as np
 
 from smelt.errors import ArgumentError, DTypeError, MissingFileError, ParseError, ShapeError
-from smelt.formats.blocks import BLOCKS, BY_NUMBER, OTHERS, Block
+from smelt.formats.blocks import BLOCKS, BY_NUMBER, OTHERS, Block, Codes
 from smelt.formats.others import refuse_known
 from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor import Tensor, from_numpy
@@ -105,13 +105,18 @@ class Gguf(Mapping[str, Tensor]):
         block, shape, start, nbytes, part = self.entries[name]
         return self._bytes[part][start : start + nbytes].reshape(-1, shape[-1] // block.size * block.nbytes)
 
+    def codes(self, name: str) -> Codes | None:
+        """A tensor as codes and scales, if it lies in blocks that have them."""
+        block = self.entries[name].block
+        return None if block.dtype is not None else block.apart(self.raw(name))
+
     def array(self, name: str) -> NDArray[Any]:
         """The numbers of a tensor: float32 if they lie in blocks, else a read-only view of the mapped file."""
         raw = self.raw(name)
         block, shape = self.entries[name][:2]
         if block.dtype is not None:
             return raw.reshape(-1).view(block.dtype.numpy).reshape(shape)
-        return block.dequantise(raw.reshape(-1, shape[-1] // block.size, block.nbytes)).reshape(shape)
+        return block.dequantize(raw.reshape(-1, shape[-1] // block.size, block.nbytes)).reshape(shape)
 
     def drop(self, name: str) -> None:
         """Give the memory back that holds what has been read of a tensor. It is read again if it is used again."""
@@ -350,7 +355,7 @@ def write_gguf(
 ) -> None:
     """Write a model, whole: an older file stays until the new one is complete.
 
-    A tensor is an array, or a pair: the name of a format and numbers to quantise, or as uint8 the blocks themselves, as
+    A tensor is an array, or a pair: the name of a format and numbers to quantize, or as uint8 the blocks themselves, as
     `Gguf.raw` gives them. Of the metadata, Python's integers become uint32 if they can, floats float32, and lists of
     integers int32 if they can; NumPy's scalars and arrays keep their type.
     """
@@ -412,7 +417,7 @@ def _bytes_of(value: Any) -> NDArray[Any]:
     if not isinstance(value, tuple):
         return value  # type: ignore[no-any-return]
     kind, array = value
-    return array if array.dtype == np.uint8 else BLOCKS[kind].quantise(array)
+    return array if array.dtype == np.uint8 else BLOCKS[kind].quantize(array)
 
 
 def _text(text: str) -> bytes:

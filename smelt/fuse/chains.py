@@ -48,6 +48,7 @@ from smelt.graph import (
 from smelt.kernel import Follower, followers
 
 LEAST_ROWS = 8  # rows that are worth transposing an operand for
+FEWEST_ROWS = 2  # of attention to as many keys as data say: what is left out is worth more
 MOST_FEATURES = 256  # elements of a result's row, which one loop accumulates, and of an inner sum
 MOST_STAGED = 1 << 21  # elements of an operand that lies in local memory
 MOST_MEMBERS = 48  # nodes that a chain computes inside
@@ -191,6 +192,7 @@ class Side(NamedTuple):
 
     number: int
     axis: int
+    rows: IndexLike
     features: IndexLike
     batch: IndexLike
 
@@ -209,14 +211,14 @@ def sides(node: Node) -> Iterator[Side]:
         batch = product_of(size for label, size in sizes.items() if label in others and label in out)
         walked = max(summed, key=lambda label: upper(sizes[label]))
         staged = upper(product_of((features, *(sizes[label] for label in summed))))
-        if upper(rows) >= LEAST_ROWS and upper(features) <= MOST_FEATURES and staged <= MOST_STAGED:
-            yield Side(number, labels.index(walked), features, batch)
+        if upper(rows) >= FEWEST_ROWS and upper(features) <= MOST_FEATURES and staged <= MOST_STAGED:
+            yield Side(number, labels.index(walked), rows, features, batch)
 
 
 def _product(node: Node, side: Side) -> Chain | None:
     e, w = node.sources[side.number], node.sources[1 - side.number]
     keys = e.shape[side.axis]
-    if side.features == 1 or e.dtype is not node.dtype:
+    if side.features == 1 or e.dtype is not node.dtype or upper(side.rows) < LEAST_ROWS:
         return None
     many = upper(side.batch) > 1 and upper(side.features) <= min(upper(keys), FEW_FEATURES)
     # Most products are told here, before what is below them is walked through.
@@ -246,12 +248,21 @@ def _attention(node: Node, side: Side) -> Chain | None:
         follower = led(total)
         if follower is None or total.sources[0] is not e or total.attribute.axes != (axis,):
             continue
+        if upper(side.rows) < LEAST_ROWS and not _ends_by_data(follower.by.x):
+            continue
         below = _scores(follower.by.x, place, axis, MOST_STAGED)
         if below is not None:
             members = {*views, quotient, *between, total, *follower.members, *below.members}
             division = Division(op, e, factor, tuple(views), side)
             return Chain(node, (node, follower.lead, total), frozenset(members), operand.shape[side.axis], division)
     return None
+
+
+def _ends_by_data(scores: Node) -> bool:
+    """Whether scores are masked by a comparison of places with an integer that data decide."""
+    condition = shown(scores.sources[0], REPEATING) if scores.op is Op.WHERE and scores.leaf is None else scores
+    compared = operation(condition) in ("le", "lt") and condition.sources[0].dtype.is_integer
+    return compared and any(node.op is Op.LEAF for node in topological(condition.sources))
 
 
 # --- numbers of rows of scores

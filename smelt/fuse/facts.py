@@ -59,10 +59,19 @@ def _impossible_reduction(group: Group, node: Node, places: list[Place]) -> str:
     if len(places) > 1 or places[0].mask:
         return "its kernel asks for it at several places, or not at all of its elements"
     free = group.free_axes(places[0])
-    if not free <= frozenset(group.axes) or product_of(extent(v) for v in free) != product_of(node.shape):
+    walked = group.walked if sums_words(node) else group.axes
+    if not free <= frozenset(walked) or product_of(extent(v) for v in free) != product_of(node.shape):
         return "its elements would be computed more than once"
     nested = all(free <= other or other <= free for other in group.reductions)
     return "" if nested else "its rows are not those of the other reductions in its kernel"
+
+
+def sums_words(node: Node) -> bool:
+    """Whether a node is a short sum of dots of bytes. Such a sum is made in registers, so it may be inside another
+    sum: blocks of a matrix, each of which has a scale of its own, are multiplied so.
+    """
+    is_sum = node.op is Op.REDUCE and node.attribute.op == "add" and node.leaf is None
+    return is_sum and node.sources[0].op is Op.BINARY and node.sources[0].attribute == "dot4_ss"
 
 
 def is_beside(group: Group, node: Node) -> bool:

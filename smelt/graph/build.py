@@ -193,7 +193,7 @@ def _results(functions: dict[str, ops.Function]) -> dict[tuple[str, DType], DTyp
         (name, dtype): bool_ if function.boolean else dtype
         for name, function in functions.items()
         for dtype in dtypes.ALL
-        if ops.kind_letter(dtype) in function.kinds
+        if function.takes(dtype)
     }
 
 

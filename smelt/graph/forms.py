@@ -150,7 +150,7 @@ def named(what: str, table: Callable[[Any], Mapping[str, Any]], write: Callable[
 
     def read(text: Any, line: Line) -> Any:
         name, known = line.name(what), table(text)
-        return known[name] if name in known else line.fail(f"{what} before here, not {name[:40]!r},")
+        return known[name] if name in known else line.unknown(what, name, known)
 
     return Kind(read, write)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from smelt.errors import InternalError, ParseError
 from smelt.graph.index import Index, as_index, maximum, minimum
+from smelt.names import nearest
 
 _MAXIMUM_DEPTH = 100  # of brackets: deeper text is refused, so that the parser's recursion is bounded
 _MAXIMUM_TERMS = 1_000  # of a product: text can ask for expressions that grow exponentially
@@ -54,6 +55,12 @@ class TokenReader:
         place = f"line {self.line}: " if self.line else ""
         found = repr(self.token[:40]) if self.kind != "end" else "the end"
         raise ParseError(f"{place}expected {expected}, found {found}")
+
+    def unknown(self, expected: str, word: str, known: Iterable[str]) -> NoReturn:
+        """Raise the error for a word that was taken and is none of those that are known."""
+        place, meant = f"line {self.line}: " if self.line else "", nearest(word, known)
+        hint = f"Did you mean {meant}?" if meant else ""
+        raise ParseError(f"{place}expected {expected}, found {word[:40]!r}", hint=hint)
 
     def take(self) -> str:
         """The token, after moving past it."""

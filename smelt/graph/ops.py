@@ -182,6 +182,11 @@ class Function(NamedTuple):
     kinds: str  # letters out of b (bool), i (integer), f (float)
     rule: Callable[..., Any]
     boolean: bool = False  # the result is bool
+    only: DType | None = None  # the one dtype that it takes
+
+    def takes(self, dtype: DType) -> bool:
+        """Whether it is a function of this dtype."""
+        return kind_letter(dtype) in self.kinds and self.only in (None, dtype)
 
 
 UNARY: Final[dict[str, Function]] = {
@@ -242,6 +247,8 @@ BINARY: Final[dict[str, Function]] = {
     "xor": Function("bi", np.bitwise_xor),
     "shl": Function("i", rules.shifted(np.left_shift)),  # beyond the width: 0
     "shr": Function("i", rules.shifted(np.right_shift)),  # arithmetic for signed; beyond the width: 0
+    "shr_bytes": Function("i", rules.shifted_bytes, only=dtypes.int32),  # each of the four bytes of a word, unsigned
+    "dot4_ss": Function("i", rules.dot_of_bytes, only=dtypes.int32),  # of the four signed bytes that words hold
     "eq": Function("bif", np.equal, boolean=True),
     "ne": Function("bif", np.not_equal, boolean=True),
     "lt": Function("bif", np.less, boolean=True),

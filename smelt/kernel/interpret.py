@@ -50,8 +50,9 @@ class _Machine(Memory):
                     if not self.number(variable.first) <= at <= self.number(variable.last):
                         raise InternalError(f"{variable.name} = {at} is outside its bounds")
                     self.integers[variable.name] = at
-                case ir.Ask(variable, flag):
-                    self.integers[variable.name] = int(bool(self.values[flag.name]))
+                case ir.Ask(variable, asked):
+                    first, last = int(self.number(variable.first)), int(self.number(variable.last))
+                    self.integers[variable.name] = min(max(int(self.values[asked.name]), first), last)
                 case ir.Local(buffer):
                     size = math.prod(upper(n) for n in buffer.shape)
                     self.memory[buffer.name] = np.full(size, _poison(buffer.dtype), buffer.dtype.numpy)

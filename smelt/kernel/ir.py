@@ -97,10 +97,12 @@ class Let:
 
 @dataclass(slots=True)
 class Ask:
-    """A named integer that data decide, for counts of loops: 1 if a bool without parts holds, else 0."""
+    """A named integer that data decide, for counts of loops: that of a bool or an integer without parts, or the nearest
+    within the bounds of the variable.
+    """
 
     variable: Variable
-    flag: Value
+    value: Value
 
 
 @dataclass(slots=True)
@@ -265,7 +267,7 @@ def reads(statement: Statement) -> tuple[Value, ...]:
         case Load():
             return tuple(value for _, value in statement.picks)
         case Ask():
-            return (statement.flag,)
+            return (statement.value,)
     return ()
 
 

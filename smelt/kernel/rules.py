@@ -9,7 +9,7 @@ from typing import Any
 
 from smelt.dtypes import ROUNDED_BY_FLOAT32, DType, bool_, compute_dtype, float32, int32, int64
 from smelt.errors import InternalError
-from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, as_index, kind_letter
+from smelt.graph import BINARY, REDUCTIONS, SCANS, UNARY, as_index
 from smelt.kernel.ir import DOTS
 from smelt.kernel.region import Expression, Output, Region, variables_of, walk
 
@@ -46,7 +46,7 @@ def is_typed(op: str, dtype: DType, kinds: list[DType], attribute: Any) -> bool:
     if op in DOTS:
         return kinds == [int32, int32] and dtype is DOTS[op].result
     function = UNARY.get(op) if len(kinds) == 1 else BINARY.get(op) if len(kinds) == 2 else None
-    if function is None or kinds[0] is not kinds[-1] or kind_letter(kinds[0]) not in function.kinds:
+    if function is None or kinds[0] is not kinds[-1] or not function.takes(kinds[0]):
         return False
     return dtype is (bool_ if function.boolean else kinds[0])
 

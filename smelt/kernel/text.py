@@ -18,7 +18,7 @@ from typing import Any
 
 from smelt.dtypes import DType, Scalar, float32
 from smelt.errors import InternalError, ParseError
-from smelt.graph import BINARY, UNARY, Index, Variable, forms, of
+from smelt.graph import BINARY, SCANS, UNARY, Index, Variable, forms, of
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
 from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
@@ -26,6 +26,7 @@ from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
 _STORES = {"store": False, "store.stream": True}
+_WAYS = {op: op for op in SCANS}  # to reduce or to scan
 _MAXIMUM_EXTENT = 1 << 20
 
 _KERNEL = "kernel {name:word} tasks {tasks:index}[ threads {threads:number}]"
@@ -43,7 +44,7 @@ _STATEMENTS: dict[str, tuple[type[Any], str]] = {
     ),
     "if": (ir.If, "if {condition:mask}"),
     "let": (ir.Let, "let {variable:declared} = {expression:index}"),
-    "ask": (ir.Ask, "ask {variable:count} = {flag:value}"),
+    "ask": (ir.Ask, "ask {variable:declared} = {value:value}"),
     "barrier": (ir.Barrier, "barrier"),
     "local": (ir.Local, "local {buffer:local}"),
     **dict.fromkeys(
@@ -217,8 +218,8 @@ class _Text(forms.Text):
             line.fail("a statement")
         kind, form = _STATEMENTS.get(line.token, _UPDATE)
         fields = self.read_form(form, line)
-        if kind in (ir.For, ir.Ask):
-            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1 if kind is ir.For else 1)
+        if kind is ir.For:
+            fields["variable"] = Variable(fields["variable"], 0, fields["count"] - 1)
             self.variables[fields["variable"].name] = of(fields["variable"])
         if kind in (ir.For, ir.If):
             fields["body"] = []
@@ -248,6 +249,8 @@ class _Text(forms.Text):
 
     def read_expression(self, line: forms.Line) -> None:
         at = len(self.values)
+        if line.kind == "name":
+            line.unknown(f"{', '.join(_REGION_LINES)}, or %{at}", line.token, _REGION_LINES)
         line.expect("%")
         if line.integer() != at:
             line.fail(f"expression {at} before here")
@@ -262,7 +265,7 @@ class _Text(forms.Text):
         """An operation, its arguments, and its attribute."""
         op = line.name("an operation")
         if op not in _ATTRIBUTES:
-            known = op if op in _PLAIN else line.fail(f"an operation before here, not {op[:40]!r},")
+            known = op if op in _PLAIN else line.unknown("an operation", op, (*_PLAIN, *_ATTRIBUTES))
             return known, self.read("values", line), None
         arguments: list[Any] = []
         while line.token == "%" or line.token in self.values:
@@ -290,7 +293,7 @@ def _reference(text: _Text, value: Value | Expression) -> str:
 def _read_reference(text: _Text, line: forms.Line) -> Any:
     name = f"%{line.integer()}" if line.accept("%") else line.name("a value")
     if name not in text.values:
-        line.fail(f"a known value before here, not {name[:40]!r},")
+        line.unknown("a known value", name, ())
     text.latest = text.values[name]
     return text.latest
 
@@ -396,6 +399,7 @@ _Text.kinds = {
     "output": forms.formed(Output, "{buffer:view}{index:indices} = {value:value}"),
     "store": forms.named("a store", lambda _: _STORES, lambda _, stream: "store.stream" if stream else "store"),
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
-    "reduce": forms.formed(Fold, "{op:word} over {axes:axes}"),
-    "prefix": forms.formed(Prefix, "{op:word} over {axis:axis}"),
+    "reduction": forms.named("a reduction", lambda _: _WAYS, lambda _, op: op),
+    "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),
+    "prefix": forms.formed(Prefix, "{op:reduction} over {axis:axis}"),
 }

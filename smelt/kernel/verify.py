@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.dtypes import bool_, compute_dtype, int32
+from smelt.dtypes import compute_dtype, int32
 from smelt.errors import InternalError
 from smelt.graph import (
     REDUCTIONS,
@@ -105,9 +105,10 @@ class _Verifier:
                 self.body(other, depth + 1)
             case ir.Let():
                 self.let(statement)
-            case ir.Ask(variable, flag):
-                self.check(variable == Variable(variable.name, 0, 1), f"{variable} is neither 0 nor 1")
-                self.check(flag.dtype is bool_ and not flag.parts, f"{variable} asks for more than one bool")
+            case ir.Ask(variable, asked):
+                whole = asked.dtype.is_bool or asked.dtype.is_integer
+                self.check(whole and not asked.parts, f"{variable} asks for more than one bool or integer")
+                self.indices({*as_index(variable.first).variables(), *as_index(variable.last).variables()})
                 self.declare(variable)
             case ir.Local(buffer):
                 self.check(depth == 0, f"{buffer.name} is declared inside a loop")

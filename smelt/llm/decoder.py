@@ -16,9 +16,9 @@ from smelt.dtypes import int32
 from smelt.llm.cache import Cache
 from smelt.llm.config import ModelConfig
 from smelt.nn import Module, RotaryEmbedding
-from smelt.tensor import Tensor, arange, einsum, gelu, silu, softmax, tanh, where
+from smelt.tensor import Tensor, arange, concat, einsum, gelu, silu, softmax, tanh, where
 
-__all__ = ["Attention", "Block", "Decoder", "Layer", "MixtureOfExperts", "Mlp", "step"]
+__all__ = ["Attention", "Beside", "Block", "Decoder", "Layer", "MixtureOfExperts", "Mlp", "step"]
 
 _ACTIVATIONS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "silu": silu,
@@ -43,6 +43,17 @@ class Layer(Protocol):
     """A module from rows to rows: linear, a norm or an embedding, also one whose weights are quantized."""
 
     def __call__(self, x: Tensor, /) -> Tensor: ...
+
+
+class Beside(Module):
+    """Layers that read the same rows, their results side by side: weights of several formats."""
+
+    def __init__(self, layers: list[Layer], bias: Tensor | None = None) -> None:
+        self.layers, self.bias = layers, bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        found = concat([layer(x) for layer in self.layers], axis=-1)
+        return found if self.bias is None else found + self.bias
 
 
 class Attention(Module):

@@ -34,11 +34,13 @@ def load(
     slots: int = 1,
     context: int | None = None,
     queue_limit: int = 64,
+    exact: bool = False,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
-    `slots` texts of up to `context` tokens are worked on at once. `random:tiny`, `random:135m`, `random:1b` and
+    `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
+    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `random:tiny`, `random:135m`, `random:1b` and
     `random:8b` are models with random weights and tokens for bytes, for tests and measurements.
 
     >>> with load("random:tiny", context=64) as model:
@@ -46,14 +48,16 @@ def load(
     >>> len(answer.tokens), answer.reason
     (4, 'length')
     """
-    decoder, tokenizer, template = opened(model, report)
+    decoder, tokenizer, template = opened(model, report, exact=exact)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
     programs = DecoderPrograms(decoder, slots, context)
     return LanguageModel(Path(model).stem if "/" in model else model, tokenizer, template, programs, queue_limit)
 
 
-def opened(model: str, report: models.Report | None = None) -> tuple[Decoder, Tokenizer, ChatTemplate | None]:
+def opened(
+    model: str, report: models.Report | None = None, *, exact: bool = False
+) -> tuple[Decoder, Tokenizer, ChatTemplate | None]:
     """The decoder of a model, its tokenizer, and its chat template if it has one."""
     if model.startswith("random:"):
         return _random(model.removeprefix("random:"))
@@ -69,7 +73,7 @@ def opened(model: str, report: models.Report | None = None) -> tuple[Decoder, To
         file = Gguf(path)
         lists = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in file.metadata.items()}
         tokenizer, text = Tokenizer.from_gguf_metadata(lists), file.metadata.get("tokenizer.chat_template")
-        decoder = from_gguf(file.metadata, file)
+        decoder = from_gguf(file.metadata, file, exact=exact)
     # What came with a pinned hash has been read; other templates are rendered where they can do no harm.
     return decoder, tokenizer, ChatTemplate(text, tokenizer, trusted=model in models.MODELS) if text else None
 

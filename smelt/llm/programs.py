@@ -44,7 +44,7 @@ class DecoderPrograms:
         leaves, structure = tree.flatten(model)
         self._weights = tuple(leaves)
         # What a step reads: of an embedding that does not also make the logits, only some rows.
-        table = 0 if model.config.tied else model.config.vocabulary * model.config.width * 4
+        table = 0 if model.config.tied else sum(leaf.nbytes for leaf in tree.flatten(model.embedding)[0])
         tensors = {id(leaf): leaf.nbytes for leaf in leaves if isinstance(leaf, sm.Tensor)}  # one may be in two places
         self.weight_bytes = sum(tensors.values()) - table
 

@@ -8,7 +8,7 @@ alike.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 import smelt as sm
 from smelt.errors import ParseError
 from smelt.formats import Folder, Gguf
+from smelt.formats.blocks import Codes
 from smelt.llm.config import ModelConfig
-from smelt.llm.decoder import Attention, Block, Decoder, Layer, MixtureOfExperts, Mlp
+from smelt.llm.decoder import Attention, Beside, Block, Decoder, Layer, MixtureOfExperts, Mlp
 from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
+from smelt.nn.quantized import BLOCK
 
 __all__ = ["Parts", "build", "from_gguf", "from_huggingface", "load_model", "random_model"]
 
@@ -47,14 +49,21 @@ class Parts(Protocol):
         """The numbers of a part, of this shape; linear layers are (out, in)."""
         ...
 
+    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
+        """A matrix as codes with scales, if it lies so in the file and is to be read so; else it is left to `take`."""
+        ...
 
-def load_model(path: str | os.PathLike[str]) -> Decoder:
-    """The model of a GGUF file, or of a folder with a config.json and safetensors."""
+
+def load_model(path: str | os.PathLike[str], *, exact: bool = False) -> Decoder:
+    """The model of a GGUF file, or of a folder with a config.json and safetensors.
+
+    Weights in blocks stay as they are, and inputs of their layers are rounded to 8 bits; `exact` makes floats of them.
+    """
     if os.path.isdir(path):
         folder = Folder(path)
         return from_huggingface(folder.config, folder)
     file = Gguf(path)
-    return from_gguf(file.metadata, file)
+    return from_gguf(file.metadata, file, exact=exact)
 
 
 def from_huggingface(config: Mapping[str, Any], file: Arrays) -> Decoder:
@@ -64,13 +73,13 @@ def from_huggingface(config: Mapping[str, Any], file: Arrays) -> Decoder:
     return _whole(found, _FileParts(found, file, row.names, row))
 
 
-def from_gguf(metadata: Mapping[str, Any], file: Arrays) -> Decoder:
-    """The model of the metadata and tensors of a GGUF file."""
+def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False) -> Decoder:
+    """The model of the metadata and tensors of a GGUF file; `exact` makes floats of weights in blocks."""
     names = frozenset(file)
     config = ModelConfig.from_gguf(metadata, names)
     # What its converter has already done: weights of norms have their 1, linear layers lie as (out, in).
     row = replace(FAMILIES[config.family], norm_offset=0.0, transposed=False, ignored=())
-    parts = _FileParts(config, file, GGUF_NAMES, row)
+    parts = _FileParts(config, file, GGUF_NAMES, row, file.codes if isinstance(file, Gguf) and not exact else None)
     if config.rope is not None and f"{GGUF_NAMES['frequencies']}.weight" in names:
         factors = parts.take("frequencies", (config.rope.dim // 2,))
         config = replace(config, rope=replace(config.rope, factors=tuple(factors.tolist())))
@@ -85,8 +94,15 @@ def random_model(config: ModelConfig, seed: int = 0) -> Decoder:
 class _FileParts:
     """The tensors of a file, each taken once."""
 
-    def __init__(self, config: ModelConfig, file: Arrays, names: Mapping[str, str], row: Family) -> None:
-        self._file, self._names, self._row, self._tied = file, names, row, config.tied
+    def __init__(
+        self,
+        config: ModelConfig,
+        file: Arrays,
+        names: Mapping[str, str],
+        row: Family,
+        codes: Callable[[str], Codes | None] | None = None,
+    ) -> None:
+        self._file, self._names, self._row, self._tied, self._codes = file, names, row, config.tied, codes
         self._all: Collection[str] = frozenset(file)
         self._left = set(self._all)
         # Files of the bare model lack the name of what holds it.
@@ -109,6 +125,28 @@ class _FileParts:
             raise ParseError(f"the tensor {name} has shape {array.shape}", rule=f"it must be {shape}.")
         floats = array.astype(np.float32, copy=False)
         return floats + np.float32(self._row.norm_offset) if role.endswith("norm") and self._row.norm_offset else floats
+
+    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
+        if self._codes is None or role not in self._names:
+            return None
+        name = self._name(role, "weight", n, 0)
+        found = self._codes(name) if name in self._left else None
+        if found is None or found.codes.shape[1] % BLOCK:
+            return None
+        if found.codes.shape != shape:
+            raise ParseError(f"the tensor {name} has shape {found.codes.shape}", rule=f"it must be {shape}.")
+        self._taken(role, "weight", n, 0)
+        return found
+
+    def _taken(self, role: str, kind: str, n: int, e: int) -> str:
+        """The name of a tensor, which nobody can have again."""
+        if role not in self._names:
+            raise ParseError(f"the family has no name for {role}", rule="its files have no such part.")
+        name = self._name(role, kind, n, e)
+        if name not in self._left:
+            raise ParseError(f"the tensor {name} is missing", rule="the model needs it.")
+        self._left.remove(name)
+        return name
 
     def finish(self) -> None:
         """Refuse what nobody has asked for."""
@@ -138,6 +176,9 @@ class _RandomParts:
         drawn = self._random.standard_normal(shape, np.float32) * np.float32(0.02)
         return drawn + np.float32(role.endswith("norm") and kind == "weight")
 
+    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
+        return None
+
 
 def _whole(config: ModelConfig, parts: _FileParts) -> Decoder:
     model = build(config, parts)
@@ -160,12 +201,40 @@ def build(config: ModelConfig, parts: Parts) -> Decoder:
 
 def linear(parts: Parts, roles: Sequence[str], rows: Sequence[int], columns: int, bias: bool, n: int) -> Layer:
     """One layer of the rows of several: what reads the same input is one product, and one launch."""
-    weights = [parts.take(role, (count, columns), n=n) for role, count in zip(roles, rows, strict=True)]
+    found = [_weight(parts, role, count, columns, n) for role, count in zip(roles, rows, strict=True)]
     biases = [parts.take(role, (count,), "bias", n) for role, count in zip(roles, rows, strict=True)] if bias else []
-    layer = sm.nn.Linear(columns, sum(rows), bias=bias)
-    layer.weight = sm.from_numpy(_joined(weights))
-    if bias:
-        layer.bias = sm.from_numpy(_joined(biases))
+    added = sm.from_numpy(_joined(biases)) if bias else None
+    codes = [one for one in found if isinstance(one, Codes)]
+    if len(codes) == len(found) and len({(one.zero, one.scale.shape[1], one.minimum is None) for one in codes}) == 1:
+        return sm.nn.QuantizedLinear(_quantized(codes), added)
+    if codes:  # of several formats
+        layers: list[Layer] = [
+            sm.nn.QuantizedLinear(_quantized([one])) if isinstance(one, Codes) else _plain(one) for one in found
+        ]
+        return Beside(layers, added)
+    return _plain(_joined([one for one in found if not isinstance(one, Codes)]), added)
+
+
+def _weight(parts: Parts, role: str, rows: int, columns: int, n: int) -> Codes | Floats:
+    codes = parts.codes(role, (rows, columns), n)
+    return parts.take(role, (rows, columns), n=n) if codes is None else codes
+
+
+def _quantized(codes: Sequence[Codes]) -> sm.nn.QuantizedWeight:
+    minimums = [one.minimum for one in codes if one.minimum is not None]
+    return sm.nn.QuantizedWeight(
+        np.concatenate([one.codes for one in codes]),
+        codes[0].zero,
+        np.concatenate([one.scale for one in codes]),
+        np.concatenate(minimums) if minimums else None,
+    )
+
+
+def _plain(weight: Floats, bias: sm.Tensor | None = None) -> sm.nn.Linear:
+    layer = sm.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    layer.weight = sm.from_numpy(weight)
+    if bias is not None:
+        layer.bias = bias
     return layer
 
 
@@ -174,11 +243,16 @@ def _joined(arrays: list[Floats]) -> Floats:
 
 
 def _embedding(parts: Parts, role: str, rows: int, columns: int) -> Layer:
+    codes = parts.codes(role, (rows, columns))
+    if codes is not None:
+        return sm.nn.QuantizedEmbedding(_quantized([codes]))
     return sm.nn.Embedding.from_pretrained(sm.from_numpy(_joined([parts.take(role, (rows, columns))])))
 
 
 def _tied(embedding: Layer) -> Layer:
     """The head of a model whose logits are products with its embeddings: the same tensor, held once."""
+    if isinstance(embedding, sm.nn.QuantizedEmbedding):
+        return sm.nn.QuantizedLinear(embedding.weight)
     assert isinstance(embedding, sm.nn.Embedding)
     head = sm.nn.Linear(embedding.embedding_dim, embedding.num_embeddings, bias=False)
     head.weight = embedding.weight

@@ -109,6 +109,7 @@ from smelt.nn.pooling import (
     MaxPool3d,
 )
 from smelt.nn.positions import ALiBi, LearnedPositions, SinusoidalPositions, alibi_slopes, sinusoidal_positions
+from smelt.nn.quantized import QuantizedEmbedding, QuantizedLinear, QuantizedWeight
 from smelt.nn.recurrent import GRU, LSTM, RNN
 from smelt.nn.resizing import (
     ChannelShuffle,
@@ -274,6 +275,9 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
+    "QuantizedEmbedding",
+    "QuantizedLinear",
+    "QuantizedWeight",
     "RotaryEmbedding",
     "segment_max",
     "segment_mean",

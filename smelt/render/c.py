@@ -249,8 +249,7 @@ class _Writer(Expressions):
             case If():
                 self._if(statement)
             case Let() | Ask():
-                flag = f"{self.use(statement.flag, {})} != 0" if isinstance(statement, Ask) else ""
-                text = self.spell(statement.expression) if isinstance(statement, Let) else flag
+                text = self.spell(statement.expression) if isinstance(statement, Let) else self._asked(statement)
                 name = self.names[statement.variable.name] = self.fresh("n")
                 self.lines.append(f"const long {name} = {text};")
             case Barrier():
@@ -272,6 +271,14 @@ class _Writer(Expressions):
                 self._scan(statement)
             case Store():
                 self._store(statement)
+
+    def _asked(self, statement: Ask) -> str:
+        """What data decide, within its bounds."""
+        if statement.value.dtype.is_bool:
+            return f"{self.use(statement.value, {})} != 0"
+        first, last = (self.spell(as_index(end)) for end in (statement.variable.first, statement.variable.last))
+        asked = f"(long)({self.use(statement.value, {})})"
+        return f"{asked} < {first} ? {first} : {asked} > {last} ? {last} : {asked}"
 
     def _if(self, statement: If) -> None:
         self.settle()
@@ -321,7 +328,9 @@ class _Writer(Expressions):
         lane = tile.lane
         extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
         shorter = min(extents, default=tile.form.lanes)
-        for at in combinations(sorted(parts.values(), key=lambda part: part.name not in outer)):
+        # What is summed comes first: a number that several registers are multiplied with is read once for all of them.
+        kept = {part.name for part in tile.parts} if statement.op in DOTS else parts
+        for at in combinations(sorted(parts.values(), key=lambda part: (part.name in kept, part.name not in outer))):
             if any(at[name] not in share for name, share in self._share.items()):
                 continue
             target = self.register(self.key(accumulator, at))
@@ -337,6 +346,10 @@ class _Writer(Expressions):
             wide = Type(form.element, max(form.lanes, *(self.tile(argument).lanes for argument in arguments)))
         if op == "fma":
             texts = self.operands(arguments, at, wide)
+        elif op == "dot4_ss" and wide == form and self._is_vector_by_scalar(arguments):
+            a, b = sorted(arguments, key=lambda argument: self.tile(argument).lanes, reverse=True)
+            each = self.library.function("add_dot4_ss_each", form)
+            return f"{each}({target}, {self.use(a, at)}, {self.use(b, at)})"
         elif op in DOTS:
             texts = [self.operand(argument, at, wide.integer) for argument in arguments]
         elif elementwise.is_operator(op):
@@ -348,6 +361,9 @@ class _Writer(Expressions):
         zero = self.splat("0", wide)
         own = " * ".join(texts) if op == "fma" else self._combined(op, accumulator, wide, zero, texts)
         return f"{target} + {self.library.function('fold_add', wide)}({own})"
+
+    def _is_vector_by_scalar(self, arguments: Sequence[Value]) -> bool:
+        return sorted(min(2, self.tile(argument).lanes) for argument in arguments) == [1, 2]
 
     def _combined(self, op: str, accumulator: Value, form: Type, old: str, texts: Sequence[str]) -> str:
         """What an update makes of the old register and its operands."""

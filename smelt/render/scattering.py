@@ -35,7 +35,7 @@ class Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
-        start = self.words["target"]  # it is copied to where the updates go, unless it lies there
+        start = self.words["target"]
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
             *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
@@ -45,7 +45,9 @@ class Scatter:
             "for (long task = begin; task < end; task++) {",
             "long low = task * share, high = low + share < extent ? low + share : extent;",
             "long from = low * stride, to = high * stride;",
-            *([] if start == "in place" else self._move("a", "target", widen=True, fill=start == "scalar")),
+            # It lies there already where its owner has given it up.
+            *([] if self.wide or start == "scalar" else ["if (a != target)"]),
+            *self._move("a", "target", widen=True, fill=start == "scalar"),
             *self._loops(),
             *(self._move("o", "a", widen=False, fill=False) if self.wide else []),
             "}",

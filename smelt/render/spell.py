@@ -293,6 +293,8 @@ _add_dot4 = _dots(
     [(f" && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
     " || defined(__AVXVNNI__)",
 )
+_SDOT = '__asm__("{}dot %0.4s, %1.16b, %2.{}" : "+w"(sum) : "w"(a), "w"(b)); return sum;'  # of one sign
+_DOTPROD = "defined(__ARM_FEATURE_DOTPROD)"
 
 # Numbers of float32 and float64.
 _NUMBERS = {
@@ -361,10 +363,19 @@ SPELLINGS: dict[str, str | Spelling] = {
     "narrow_float16": _narrow_float16,
     "add_dot2": _add_dot2,
     "add_dot4": _add_dot4,
-    "add_dot4_ss": _byte_products("ss", "ab"),
-    "add_dot4_uu": _byte_products("uu", "ab"),
+    **{
+        f"add_dot4_{kind}": _instructions(
+            _byte_products(kind, "ab"), _Row("x4", _DOTPROD, _SDOT.format(kind[0], "16b"))
+        )
+        for kind in ("ss", "uu")
+    },
+    # One word for all lanes is taken from the first lane of a register, which a load fills for nothing.
+    "add_dot4_ss_each": _instructions(
+        "return add_dot4_ss@(sum, a, splat@(b));", _Row("x4", _DOTPROD, _SDOT.format("s", "4b[0]"))
+    ),
     **{f"{name}_extend_{n}": _extend(name[0], n) for name in ("sign", "zero") for n in (16, 32, 64)},
     "multiply_high": "(u64)((unsigned __int128)a * b >> 64)",
+    "bytes": lambda bits, lanes: f"u8x{lanes * bits // 8}",
     "iota": lambda bits, lanes: ", ".join(map(str, range(lanes))),
     "low": lambda bits, lanes: _part(0, lanes),
     "high": lambda bits, lanes: _part(lanes // 2, lanes),

@@ -192,13 +192,22 @@ class Storage:
         """Give the memory up to whoever calls, if this is all of a block of smelt's own, in order, and nobody else
         holds it.
         """
+        memory = self._memory if self.is_alone() else None
+        if memory is not None:
+            self.donate()
+        return memory
+
+    def is_alone(self) -> bool:
+        """Whether this is all of a block of smelt's own, in order, that nobody else holds."""
         memory = self._memory
         if memory is None or not memory.recycled or self.offset or memory.nbytes != self.signature.packed_bytes:
-            return None
-        if sys.getrefcount(memory) > _ALONE:  # other views have references of their own
-            return None
-        self.donate()
-        return memory
+            return False
+        return sys.getrefcount(memory) <= _ALONE  # other views have references of their own
+
+    def renew(self) -> None:
+        """Forget what was made of the values: they are about to change, which nobody else will see."""
+        self._moved = self.kept = None
+        self.serial = next_serial()
 
     def is_donated(self) -> bool:
         return self._memory is None

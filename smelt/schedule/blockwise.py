@@ -47,6 +47,7 @@ FEWER_KEYS = 3.3  # vectors of a block that would take as long as what a block c
 # Where results of a tile leave registers, scores may as well: then it is what results take, coming and going.
 LONG_BLOCKS = (16, 12, 8, 6, 5, 4, 3)
 FEWER_IN_LONG = 0.7
+PACKED_ROWS = 8  # for which operands are worth transposing before it is known how far they are read
 ROWS = 192  # queries that are worth transposing the keys for once more
 MOST_KEY_VECTORS = 8  # of a block with few rows
 TASKS = 12  # tasks that keep the cores busy
@@ -75,9 +76,10 @@ class Scores:
         return {e: name for name, e in self.region.named().items()}
 
     def masks(self) -> Iterator[str]:
-        """The conditions of causal masks in the scores."""
+        """The conditions of masks in the scores that may rule out whole blocks: causal ones, or by integers of data."""
         for condition in (e.arguments[0] for e in walk(self.scores) if e.op == "where"):
-            if condition.op in ("le", "lt", "mask") and {self.q, self.k} <= condition.axes:
+            varies = self.q in condition.axes or any(e.op == "load" for e in walk([condition]))
+            if condition.op in ("le", "lt", "mask") and self.k in condition.axes and varies:
                 yield self.names[condition]
 
 
@@ -174,6 +176,8 @@ def blockwise_schedules(region: Region, profile: Profile) -> Iterator[Candidate]
     keys = _key_vectors(facts.k, key_lanes, shares > 0, any(facts.masks()))
     tile = Blocks(height, width, lanes, keys, key_lanes, shares=shares)
     blocks = _cut_rows(facts, tile)
+    if isinstance(extent(facts.q), int) and sizes([facts.q]) < PACKED_ROWS:
+        yield from (Candidate.of(form, facts, replace(blocks, skip=skip)) for skip in facts.masks())
     yield from (Candidate.of(form, facts, replace(blocks, packed=1, skip=skip)) for skip in (*facts.masks(), ""))
     yield Candidate.of(form, facts, blocks)
 
@@ -219,8 +223,9 @@ def _cut_rows(facts: Scores, tile: Blocks) -> Blocks:
     if not isinstance(whole, int):
         return replace(tile, tail="unit")
     # Bodies are large: one for all tiles, by a height that leaves no rest, or by computing a few rows twice.
+    most = min(tile.height, max(1, whole))
     height = min(
-        (height for height in (tile.height, tile.height - 1) if height),
+        (height for height in (most, most - 1) if height),
         key=lambda height: -whole % height / max(whole, 1) - height / 50,
     )
     tiles = -(-whole // height)

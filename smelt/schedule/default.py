@@ -23,6 +23,7 @@ from smelt.schedule.contraction import contraction_schedules, further_contractio
 from smelt.schedule.facts import Contraction, contraction_of
 from smelt.schedule.hints import hints
 from smelt.schedule.nests import nests
+from smelt.schedule.scaled_words import scaled_schedules
 from smelt.schedule.word_tiles import word_programs
 
 
@@ -57,6 +58,7 @@ def lowered(candidate: Candidate, region: Region, profile: Profile) -> tuple[Can
 
 def candidates(region: Region, profile: Profile) -> Iterator[Candidate]:
     """What is worth trying, best first."""
+    yield from scaled_schedules(region, profile)
     contraction = contraction_of(region, profile.multiplies_by_lane)
     if contraction is not None and len(contraction.summed) == 1:
         yield from word_programs(contraction, profile)

@@ -18,7 +18,7 @@ from smelt.debug.profiling import kernel_name
 from smelt.device import Device
 from smelt.errors import ArgumentError
 from smelt.kernel import Region, parse_region
-from smelt.plan import KernelRecord
+from smelt.plan import KernelRecord, watcher
 from smelt.search import Tuned, climb, contender, measure, sized
 from smelt.search.processes import nursery
 from smelt.transform.attributes import attributes_of, put_back
@@ -38,6 +38,7 @@ _COMPARING: Final = 0.01  # of the time, for one comparison, and at most so many
 _COMPARED: Final = 3.0
 _LONGER: Final = 300  # runs of a kernel that its search may take longer, if these are long
 _NOTHING: Final = "Nothing was computed with smelt: tensors are lazy until values are asked for, or `jit` is called."
+_INSIDE: Final = "Not now: a tuning is under way that sees this call, and has a budget of its own."
 _INTERRUPTED: Final = "Interrupted: what was found until then is all there is."
 _HEADROOM: Final = (0.05, 0.5)  # of a kernel's time that may be saved, whatever the machine is said to do
 
@@ -84,7 +85,7 @@ def tune(
 
     What is found is stored for this user and machine, and every later compilation uses it. `budget` is "quick" (10
     seconds), "max" (10 minutes), or seconds; `only` is part of the names of kernels that are to be tuned. The result
-    prints as a table.
+    prints as a table. In a script that `smelt tune` runs, this only calls the function: the search is that command's.
 
         sm.tune(step, model, x, y)
     """
@@ -94,6 +95,12 @@ def tune(
     jitted.graph_key(*args, **kwargs)  # says what is wrong with the arguments, before anything runs
     holders = jitted.holders(args, kwargs)
     before = attributes_of(holders)
+    if isinstance(watcher(), Watched):  # by `smelt tune`, of a script that calls this function
+        try:
+            jitted(*args, **kwargs)
+        finally:
+            put_back(holders, before)
+        return Tuning(Budget.of(budget).name, seed, None, [], 0.0, note=_INSIDE)
 
     def run(watched: Watched, until: Callable[[], bool]) -> None:
         with watching(watched):

@@ -145,3 +145,13 @@ def test_choices_travel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     with configure(data_dir=""):
         assert cli.main(["tune", "list"]) == 1
     assert "SMELT_DATA_DIR" in capsys.readouterr().err
+
+
+def test_what_was_tried_and_lost_is_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = sample(1, "timed")._replace(place=Place.of(CPU()))
+    log().add([lost._replace(evidence=lost.evidence._replace(ratio=0.8))])
+    assert cli.main(["tune", "list"]) == 0
+    assert "not used: no faster" in capsys.readouterr().out
+    assert cli.main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["tuned"]
+    assert (found["answers_here"], found["answers_elsewhere"], found["hints"]) == (0, 0, 0)

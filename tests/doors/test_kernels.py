@@ -107,6 +107,11 @@ def test_inputs_that_do_not_fit() -> None:
         (TWICE.replace("7", "99999999999").replace("[8]", "[100000000000]"), "", ArgumentError, "at most"),
         (TWICE.replace("add", "frobnicate"), "", ParseError, "line 6"),
         (TWICE.replace("load x", "load z"), "", ParseError, "line 5"),
+        (TWICE.replace("axis i", "axes i"), "", ParseError, "line 3: (?s:.*)Did you mean axis"),
+        (TWICE.replace("add", "addd"), "", ParseError, "found 'addd'(?s:.*)Did you mean add"),
+        (TWICE.replace("%1: float32", "%1: float23"), "", ParseError, "Did you mean float32"),
+        (TWICE.replace("add %0 %0", "reduce %0 ad over i"), "", ParseError, "Did you mean add"),
+        (TWICE, "splt i (4 lane)", ParseError, "Did you mean split"),
         (TWICE.replace("axis i", "parameter n in 1 .. 9\naxis i"), "", ArgumentError, "parameters"),
         (
             TWICE.replace("buffer x", "buffer z float32 [8] strides [1] offset 0\nbuffer x"),

@@ -261,3 +261,8 @@ def test_other_mistakes() -> None:
         square(examples=3)
     with pytest.raises(ArgumentError, match="custom_vjp square: backward must return a tuple"):
         slopes(square(gradient=lambda ct, x: (ct, ct)), normal(3))
+
+
+def test_mistakes_in_a_reference_are_told_as_they_are() -> None:
+    with pytest.raises(ShapeError, match=r"matmul: inner sizes differ(?s:.*)at test_operations.py"):
+        sm.custom_op("squared", reference=lambda x: x @ x)(sm.ones((2, 3)))

@@ -272,6 +272,13 @@ def one_hot(number: Node, size: int, dtype: DType, *, turned: bool = False) -> N
     return build.cast(build.eq(*((count, given) if turned else (given, count))), dtype)
 
 
+def _eye_product(dtype: DType) -> Node:
+    count = build.iota(5, i64)
+    across, down = (build.broadcast_to(build.reshape(count, shape), (5, 5)) for shape in ((1, 5), (5, 1)))
+    eye = build.cast(build.eq(build.sub(across, down), build.const(0, i64, (5, 5))), dtype)
+    return matmul(eye, leaf(dtype, 5, 7))
+
+
 def _one_hot_product(batch: tuple[int, ...], index: DType, *, turned: bool = False) -> Callable[[DType], Node]:
     def make(dtype: DType) -> Node:
         return matmul(one_hot(leaf(index, *batch), 5, dtype, turned=turned), leaf(dtype, 5, 7))
@@ -325,6 +332,7 @@ def _picks() -> Found:
     for batch in ((3,), (2, 3)):
         yield "one_hot_product", Example(_one_hot_product(batch, i64))
     yield "one_hot_product", Example(_one_hot_product((3,), dtypes.int8, turned=True))
+    yield "one_hot_product", Example(_eye_product)
     for name in _INCREASING:
         for axis in (0, 1):
             yield "argmax_of_increasing", Example(_argmax_of(name, axis), name in OF_POSITIVE)

@@ -70,7 +70,7 @@ def test_bits_are_where_the_format_has_them(name: str) -> None:
     raw = np.zeros((1, block.nbytes), np.uint8)
     for at, part in GOLDEN[name].raw.items():
         raw[0, at : at + len(part)] = part
-    values = block.dequantise(raw)
+    values = block.dequantize(raw)
     assert values.shape == (block.size,)
     assert values.dtype == np.float32
     assert {at: float(values[at]) for at in GOLDEN[name].values} == GOLDEN[name].values
@@ -86,10 +86,10 @@ def test_rows_have_numbers_and_names_of_their_own() -> None:
 def test_many_blocks_are_as_one_by_one(name: str) -> None:
     block = BLOCKS[name]
     raw = np.random.default_rng(0).integers(0, 256, (2, (1 << 16) // block.size + 3, block.nbytes), np.uint8)
-    values = block.dequantise(raw)
+    values = block.dequantize(raw)
     assert values.shape == (2, raw.shape[1] * block.size)
     for at in (0, raw.shape[1] - 1):
-        one = block.dequantise(raw[1, at : at + 1])
+        one = block.dequantize(raw[1, at : at + 1])
         assert np.array_equal(values[1, at * block.size : (at + 1) * block.size], one, equal_nan=True)
 
 
@@ -98,7 +98,7 @@ def test_small_scales_are_widened_exactly(half: int) -> None:
     raw = np.zeros((1, 34), np.uint8)
     raw[0, :3] = half & 255, half >> 8, 1
     exact = np.array(half, np.uint16).view(np.float16)
-    assert BLOCKS["Q8_0"].dequantise(raw)[0] == np.float64(exact)
+    assert BLOCKS["Q8_0"].dequantize(raw)[0] == np.float64(exact)
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -106,7 +106,7 @@ def test_small_scales_are_widened_exactly(half: int) -> None:
 def test_numbers_come_back_near_to_what_they_were(name: str, seed: int, power: int, shift: float) -> None:
     block = BLOCKS[name]
     values = np.random.default_rng(seed).normal(shift, 1, (2, 2 * block.size)).astype(np.float32) * 10.0**power
-    back = block.dequantise(block.quantise(values))
+    back = block.dequantize(block.quantize(values))
     far = np.abs(back - values).reshape(-1, block.size).max(axis=1)
     rows = values.reshape(-1, block.size)
     spread = np.maximum(rows.max(axis=1), 0) - np.minimum(rows.min(axis=1), 0)
@@ -116,14 +116,14 @@ def test_numbers_come_back_near_to_what_they_were(name: str, seed: int, power: i
 @pytest.mark.parametrize("name", ["F32", "F64", "I8", "I64", "F16", "BF16"])
 def test_plain_numbers_come_back(name: str) -> None:
     values = np.arange(-4, 4).reshape(2, 4)
-    assert BLOCKS[name].dequantise(BLOCKS[name].quantise(values)).tolist() == values.tolist()
+    assert BLOCKS[name].dequantize(BLOCKS[name].quantize(values)).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_zeros_stay_zeros_and_the_tiniest_numbers_do_no_harm(name: str) -> None:
     block = BLOCKS[name]
     for value in (0.0, 1e-45, -1e-40, 1e-30):
-        back = block.dequantise(block.quantise(np.full(block.size, value, np.float32)))
+        back = block.dequantize(block.quantize(np.full(block.size, value, np.float32)))
         assert np.abs(back).max() <= abs(value)
 
 
@@ -133,16 +133,16 @@ def test_what_has_no_scale_is_refused(name: str, value: float) -> None:
     values = np.zeros(BLOCKS[name].size, np.float32)
     values[3] = value
     with pytest.raises(ArgumentError, match="not finite"):
-        BLOCKS[name].quantise(values)
+        BLOCKS[name].quantize(values)
 
 
 MISTAKES: dict[str, tuple[Any, Any, str]] = {
-    "row": (lambda: BLOCKS["Q4_0"].quantise(np.zeros(33)), ShapeError, "multiples of 32"),
-    "scalar": (lambda: BLOCKS["F32"].quantise(np.zeros(())), ShapeError, "multiples of 1"),
-    "only read": (lambda: BLOCKS["Q2_K"].quantise(np.zeros(256)), DTypeError, "can be made of Q4_0"),
-    "bytes": (lambda: BLOCKS["Q4_0"].dequantise(np.zeros((1, 17), np.uint8)), ShapeError, "blocks, 18"),
-    "dtype": (lambda: BLOCKS["Q4_0"].dequantise(np.zeros((1, 18), np.int8)), ShapeError, "uint8"),
-    "rank": (lambda: BLOCKS["Q4_0"].dequantise(np.zeros(18, np.uint8)), ShapeError, "blocks, 18"),
+    "row": (lambda: BLOCKS["Q4_0"].quantize(np.zeros(33)), ShapeError, "multiples of 32"),
+    "scalar": (lambda: BLOCKS["F32"].quantize(np.zeros(())), ShapeError, "multiples of 1"),
+    "only read": (lambda: BLOCKS["Q2_K"].quantize(np.zeros(256)), DTypeError, "can be made of Q4_0"),
+    "bytes": (lambda: BLOCKS["Q4_0"].dequantize(np.zeros((1, 17), np.uint8)), ShapeError, "blocks, 18"),
+    "dtype": (lambda: BLOCKS["Q4_0"].dequantize(np.zeros((1, 18), np.int8)), ShapeError, "uint8"),
+    "rank": (lambda: BLOCKS["Q4_0"].dequantize(np.zeros(18, np.uint8)), ShapeError, "blocks, 18"),
 }
 
 

@@ -119,12 +119,12 @@ def test_blocks_come_back(name: str, tmp_path: Path) -> None:
     assert file.entries["x"][:2] == (block, (3, 2, 2 * block.size))
     assert file.raw("x").shape == (6, 2 * block.nbytes)
     assert np.array_equal(file.raw("x").reshape(raw.shape), raw)
-    assert np.array_equal(file.array("x"), block.dequantise(raw.reshape(3, 2, 2, -1)))
+    assert np.array_equal(file.array("x"), block.dequantize(raw.reshape(3, 2, 2, -1)))
     assert file.entries["one"].start % 64 == 0
     assert np.array_equal(file["x"].numpy(), file.array("x"))
 
 
-def test_numbers_are_quantised_when_they_are_written(tmp_path: Path) -> None:
+def test_numbers_are_quantized_when_they_are_written(tmp_path: Path) -> None:
     values = RANDOM.normal(size=(4, 64))
     write_gguf(tmp_path / "x", {}, {"x": ("Q8_0", values), "half": ("F16", values)})
     file = Gguf(tmp_path / "x")

@@ -13,7 +13,7 @@ from smelt.dtypes import DType
 from smelt.graph import build, infer_reshape
 from smelt.graph.index import Dim, IndexLike, as_index
 from smelt.graph.node import Node, Shape, make
-from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, Op, kind_letter
+from smelt.graph.ops import BINARY, REDUCTIONS, SCANS, UNARY, Function, Op
 
 N = Dim("n", 0, 7)
 M = Dim("other dim", 1, 5)
@@ -50,15 +50,15 @@ def values(rng: random.Random, dtype: DType, shape: tuple[int, ...]) -> NDArray[
         return np.array(picked, np.float64).astype(dtype.numpy).reshape(shape)
 
 
-def _of_kind(rng: random.Random, pool: list[Node], kinds: str) -> Node | None:
-    fitting = [x for x in pool if kind_letter(x.dtype) in kinds]
+def _taken(rng: random.Random, pool: list[Node], function: Function) -> Node | None:
+    fitting = [x for x in pool if function.takes(x.dtype)]
     return rng.choice(fitting) if fitting else None
 
 
 def _elementwise(rng: random.Random, pool: list[Node]) -> Node | None:
     name = rng.choice(sorted(UNARY) + sorted(BINARY))
     table = UNARY if name in UNARY else BINARY
-    x = _of_kind(rng, pool, table[name].kinds)
+    x = _taken(rng, pool, table[name])
     if x is None or table is UNARY:
         return x and build.unary(name, x)
     same = [y for y in pool if y.dtype is x.dtype and y.shape == x.shape]
@@ -123,7 +123,7 @@ def _other(rng: random.Random, pool: list[Node]) -> Node | None:
         case "softmax":
             return build.composite("softmax", x, axis=0) if x.rank and x.dtype.is_float else None
         case "gather":
-            index = _of_kind(rng, pool, "i")
+            index = _taken(rng, pool, BINARY["shl"])
             if index is None or not x.rank or as_index(x.shape[0]).low < 1:
                 return None
             # Whole rows found by the elements of an integer tensor, whatever they are.

@@ -334,11 +334,19 @@ def two_laws(rows: int = 3, columns: int = 21) -> Case:
     return Case(region([first, out(buffer("p", rows), [r], z)], [r, c], m=m, z=z))
 
 
-def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = float("-inf")) -> Case:
-    """Attention with a mask in which whole rows may be out."""
+def windowed(length: int = 9, width: int = 3, offset: int = -2, low: float = float("-inf"), data: str = "") -> Case:
+    """Attention with a mask in which whole rows may be out, or one by integers that `data` says where to find."""
     q, d, k, e = (axis(n, s) for n, s in zip("qdke", (length, width, length, width), strict=True))
     queries, keys, values, o = (buffer(name, length, width) for name in "QKVo")
-    condition = mask_expression((Less(of(k), of(q) + (offset + 1)),))
+    one, each = load(buffer("N", dtype=int32)), load(buffer("N", length, dtype=int32), q)
+    key, query = (Expression("cast", int32, (index(axis),)) for axis in (k, q))
+    condition = {
+        "": lambda: mask_expression((Less(of(k), of(q) + (offset + 1)),)),
+        "one": lambda: op("le", key, one),
+        "each": lambda: op("lt", key, each),
+        "from": lambda: op("le", each, key),
+        "past": lambda: op("le", key, op("add", query, one)),
+    }[data]()
     s = op("where", condition, reduce("add", op("mul", load(queries, q, e), load(keys, k, e)), e), low)
     m = reduce("max", s, k)
     p = op("exp", op("sub", s, m))

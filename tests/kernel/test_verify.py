@@ -58,7 +58,7 @@ loop i < n
     """
 c: float32 = const 1.0
 d: bool = lt c c
-ask q = d
+ask q in 0 .. 1 = d
 loop i < n*q
   v: float32 = load x[i, 0]
   store o[i, 0] = v
@@ -107,8 +107,8 @@ BAD = [
     ("if 5 < n\n  v: float32 = load x[6, 0]", "may leave"),
     ("if 5 < n\n  v: float32 = const 1.0\nelse\n  w: float32 = load x[5, 0]", "may leave"),
     ("let q in 0 .. 3 = n", "may leave its bounds"),
-    ("v: float32 = const 1.0\nask q = v", "more than one bool"),
-    ("v: float32<r.lane:4> = const 1.0\nw: bool<r.lane:4> = lt v v\nask q = w", "more than one bool"),
+    ("v: float32 = const 1.0\nask q in 0 .. 1 = v", "more than one bool"),
+    ("v: float32<r.lane:4> = const 1.0\nw: bool<r.lane:4> = lt v v\nask q in 0 .. 1 = w", "more than one bool"),
     ("v: float64 = const 1.0\nw: float32 = cast v\nu: float32 = add w v", "does not take"),
     ("v: float32 = const 1.0\nw: float32 = and v v", "does not take"),
     ("v: float32 = const 1.0\nw: float32 = where v v v", "does not take"),

@@ -43,7 +43,7 @@ def test_the_table_is_theirs() -> None:
 def test_random_blocks_are_the_same_numbers(name: str, seed: int) -> None:
     block = BLOCKS[name]
     raw = np.random.default_rng(seed).integers(0, 256, (7, 100, block.nbytes), np.uint8)
-    assert same_bits(block.dequantise(raw), quants.dequantize(raw.reshape(7, -1), kind(name)))
+    assert same_bits(block.dequantize(raw), quants.dequantize(raw.reshape(7, -1), kind(name)))
 
 
 @pytest.mark.parametrize("name", BOTH_MAKE)
@@ -53,7 +53,7 @@ def test_blocks_that_are_made_are_the_same_bytes(name: str, power: int) -> None:
     values = np.random.default_rng(power + 9).normal(size=(40, 512)).astype(np.float32) * np.float32(10.0**power)
     values[0, :100] = 0
     values[1] = np.round(values[1])  # ties
-    assert np.array_equal(block.quantise(values).reshape(40, -1), quants.quantize(values, kind(name)))
+    assert np.array_equal(block.quantize(values).reshape(40, -1), quants.quantize(values, kind(name)))
 
 
 def test_they_read_our_files(tmp_path: Path) -> None:

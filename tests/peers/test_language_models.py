@@ -11,6 +11,7 @@ import pytest
 
 from smelt.formats import Folder, write_gguf
 from smelt.llm.cache import empty_cache
+from smelt.llm.lora import load_adapter
 from smelt.llm.weights import load_model
 from tests.llm.converted import converted
 from tests.llm.test_decoder import at_once, in_chunks
@@ -35,6 +36,24 @@ def random_peer(config: dict[str, Any]) -> Any:
             offset = 0.5 if "norm" in name or "ln_" in name else 0.0
             parameter.copy_(torch.randn_like(parameter) * 0.2 + offset)
     return model
+
+
+def test_adapters_equal_those_of_peft(tmp_path: Path) -> None:
+    peft: Any = pytest.importorskip("peft", reason="peers: peft is not installed")
+    peer = random_peer(CONFIGS["llama"])
+    peer.save_pretrained(tmp_path / "model")
+    parts = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj"]
+    found = peft.get_peft_model(peer, peft.LoraConfig(r=3, lora_alpha=5, target_modules=parts)).eval()
+    with torch.no_grad():
+        for name, parameter in found.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(torch.randn_like(parameter) * 0.2)
+        expected = found(torch.tensor([TOKENS])).logits[0].numpy()
+    found.save_pretrained(tmp_path / "adapter")
+    model = load_model(tmp_path / "model")
+    assert np.abs(at_once(model, TOKENS, 32) - expected).max() > 0.1
+    adapted = load_adapter(model, tmp_path / "adapter")
+    np.testing.assert_allclose(at_once(adapted, TOKENS, 32), expected, atol=1e-4, rtol=2e-5)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

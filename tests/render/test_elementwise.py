@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from smelt import dtypes
 from smelt.dtypes import DType, cast_array, compute_dtype
-from smelt.graph.ops import BINARY, UNARY, kind_letter
+from smelt.graph.ops import BINARY, UNARY
 from tests.render.accuracy import ABSOLUTE, WIDE, identical, units_off, widen
 from tests.render.support import Compiled, elementwise
 from tests.turns import one_in
@@ -110,7 +110,7 @@ def _float_reference(op: str, arguments: list[NDArray[Any]]) -> NDArray[Any]:
 def _cases() -> list[tuple[str, str, DType, int]]:
     cases = []
     for number, (op, function) in enumerate((UNARY | BINARY).items()):
-        kinds = [dtype for dtype in dtypes.ALL if kind_letter(dtype) in function.kinds]
+        kinds = [dtype for dtype in dtypes.ALL if function.takes(dtype)]
         every = [(dtype, n) for dtype in kinds for n in LANES]
         chosen = every if op in ("max", "min") else one_in(9, every, number)  # of those, zeros and NaN are tested below
         cases += [(f"k_{op}_{dtype.name}_{n}", op, dtype, n) for dtype, n in chosen]

@@ -340,3 +340,11 @@ def test_mistakes_are_told() -> None:
     with pytest.raises(ArgumentError, match="is not a function"):
         tune(3)  # type: ignore[arg-type]
     assert main(["tune", "nowhere.py"]) == 1
+
+
+def test_a_tuning_inside_of_another_only_runs_the_function() -> None:
+    watched = Watched()
+    with watching(watched):
+        found = tune(network, sm.ones((8, 8)), budget=1000)
+    assert not found.rows and "under way" in str(found)
+    assert watched.programs

@@ -132,16 +132,8 @@ class Programs(Server):
         """Rounds of both in alternation, until their ratio is known well."""
         assert self._pair is not None
         assert self._mark is not None
-        calls = [max(1, round(_WINDOW / max(min(seconds_per_call(f, 1) for _ in range(3)), 1e-9))) for f in self._pair]
-        times: list[tuple[float, float]] = []
-        marks: list[float] = []
-        least, most = (_QUICK, _QUICK) if self._quick else (_LEAST, _MOST)
-        while len(times) < most and (len(times) < least or Contest(times).error > _TOLERANCE):
-            # Who begins alternates too.
-            order = (0, 1) if len(times) % 2 else (1, 0)
-            taken = {k: seconds_per_call(self._pair[k], calls[k]) for k in order}
-            times.append((taken[0], taken[1]))
-            marks.append(self._mark())
+        mark, marks = self._mark, list[float]()
+        times = rounds(self._pair, self._quick, lambda: marks.append(mark()))
         come_to_rest()
         return {"times": times, "marks": marks}
 
@@ -153,6 +145,22 @@ class Programs(Server):
             np.save(part, program.expected(inputs))
             part.rename(file)
         return np.load(file)
+
+
+def rounds(
+    pair: tuple[Callable[[], Any], Callable[[], Any]], quick: bool, after_each: Callable[[], None] = lambda: None
+) -> list[tuple[float, float]]:
+    """Seconds per call of two in alternation, until their ratio is known well."""
+    calls = [max(1, round(_WINDOW / max(min(seconds_per_call(f, 1) for _ in range(3)), 1e-9))) for f in pair]
+    times: list[tuple[float, float]] = []
+    least, most = (_QUICK, _QUICK) if quick else (_LEAST, _MOST)
+    while len(times) < most and (len(times) < least or Contest(times).error > _TOLERANCE):
+        # Who begins alternates too.
+        order = (0, 1) if len(times) % 2 else (1, 0)
+        taken = {k: seconds_per_call(pair[k], calls[k]) for k in order}
+        times.append((taken[0], taken[1]))
+        after_each()
+    return times
 
 
 def errors_of(found: Any, expected: Any) -> dict[str, float]:

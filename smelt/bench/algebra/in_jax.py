@@ -11,6 +11,11 @@ exp, log, tanh, sqrt, rsqrt, concat = jnp.exp, jnp.log, jnp.tanh, jnp.sqrt, jax.
 sum, mean, max, argmax, softmax = jnp.sum, jnp.mean, jnp.max, jnp.argmax, jax.nn.softmax
 
 
+def attention(q: Any, k: Any, v: Any) -> Any:
+    lengths_first = [x.swapaxes(0, 1) for x in (q, k, v)]
+    return jax.nn.dot_product_attention(*lengths_first).swapaxes(0, 1)
+
+
 def one_hot(numbers: Any, size: int) -> Any:
     return jax.nn.one_hot(numbers, size, dtype=jnp.float32)
 

@@ -19,6 +19,7 @@ __all__ = [
     "max",
     "argmax",
     "softmax",
+    "attention",
     "concat",
     "one_hot",
     "take",
@@ -31,6 +32,10 @@ sum, mean, max, argmax = np.sum, np.mean, np.max, np.argmax
 
 def rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v
 
 
 def one_hot(numbers: Any, size: int) -> Any:

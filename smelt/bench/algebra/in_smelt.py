@@ -6,7 +6,7 @@ from typing import Any
 
 import smelt as sm
 
-exp, log, tanh, sqrt, rsqrt = sm.exp, sm.log, sm.tanh, sm.sqrt, sm.rsqrt
+exp, log, tanh, sqrt, rsqrt, attention = sm.exp, sm.log, sm.tanh, sm.sqrt, sm.rsqrt, sm.attention
 
 
 def sum(x: Any, axis: Any) -> Any:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 exp, log, tanh, sqrt, rsqrt, concat = torch.exp, torch.log, torch.tanh, torch.sqrt, torch.rsqrt, torch.cat
 sum, mean, max, argmax = torch.sum, torch.mean, torch.amax, torch.argmax
+attention = F.scaled_dot_product_attention
 
 
 def softmax(x: Any) -> Any:

@@ -1,8 +1,9 @@
 """The programs of the algebra suite, as somebody writes them who does not think of what they cost.
 
 Each takes the words of a library first, a module such as `in_smelt`: exp, log, tanh, sqrt and rsqrt of a tensor; sum,
-mean, max and argmax along an axis, which is gone then; softmax over the last axis; `concat(parts, axis)`;
-`one_hot(numbers, how_many)`; `take(table, numbers)` for rows, and `pick(x, numbers)` for one element of each row.
+mean, max and argmax along an axis, which is gone then; softmax over the last axis; `attention(q, k, v)` of (heads,
+length, features); `concat(parts, axis)`; `one_hot(numbers, how_many)`; `take(table, numbers)` for rows, and
+`pick(x, numbers)` for one element of each row.
 """
 
 from __future__ import annotations
@@ -121,6 +122,10 @@ def _groups_in_a_loop(w: Words, x: Any, weight: Any) -> Any:
 def _decode_with_cache(w: Words, q: Any, keys: Any, values: Any, key: Any, value: Any) -> Any:
     keys, values = w.concat([keys, key], 1), w.concat([values, value], 1)
     return w.softmax((q @ keys.swapaxes(-1, -2)) * 0.125) @ values
+
+
+def _attention_with_cache(w: Words, q: Any, keys: Any, values: Any, key: Any, value: Any) -> Any:
+    return w.attention(q, w.concat([keys, key], 1), w.concat([values, value], 1))
 
 
 def _normalised_rows(w: Words, table: Any, numbers: Any) -> Any:
@@ -336,6 +341,18 @@ _APART: Mapping[str, Program] = {
         _floats((12, 1, 64), (12, 1024, 64), (12, 1024, 64), (12, 1, 64), (12, 1, 64)),
         _decode_with_cache,
     ),
+    "attention_with_cache": Program(
+        "the same, by the library's attention",
+        Contract.REASSOCIATES,
+        _floats((12, 1, 64), (12, 1024, 64), (12, 1024, 64), (12, 1, 64), (12, 1, 64)),
+        _attention_with_cache,
+    ),
+    "attended_rows": Program(
+        "softmax(q kᵀ)[i]: what 64 of 4096 queries look at, 1024 keys of 64 features",
+        Contract.REASSOCIATES,
+        [Given((4096, 64)), Given((1024, 64)), Given((64,), 4096)],
+        lambda w, q, k, numbers: w.take(w.softmax(q @ k.T), numbers),
+    ),
     "picked_rows": Program(
         "(x w)[i]: 32 of 1024 rows, 768²",
         Contract.REASSOCIATES,
@@ -358,6 +375,12 @@ _APART: Mapping[str, Program] = {
         "[x a | x b | x c | x d]: 4096 rows of 512 features, a number for each of four",
         Contract.REASSOCIATES,
         _floats((4096, 512), (512, 1), (512, 1), (512, 1), (512, 1)),
+        lambda w, x, *heads: w.concat([x @ head for head in heads], 1),
+    ),
+    "several_classifiers": Program(
+        "[x a | x b | x c | x d]: the same rows, four classes for each of four",
+        Contract.REASSOCIATES,
+        _floats((4096, 512), (512, 4), (512, 4), (512, 4), (512, 4)),
         lambda w, x, *heads: w.concat([x @ head for head in heads], 1),
     ),
     "weighted_means": Program(

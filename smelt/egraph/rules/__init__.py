@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.egraph.rules import functions, gathers, joins, parts, picks, products, quotients, sums
+from smelt.egraph.rules import functions, gathers, joins, products, quotients, sums
 from smelt.rewrite import Contract, Rule
 from smelt.stated import rules_of
 
-_FAMILIES = [module.family for module in (products, sums, joins, picks, functions, gathers, parts, quotients)]
+_FAMILIES = [module.family for module in (products, sums, joins, functions, gathers, quotients)]
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for family in _FAMILIES for rule in family.rules)
 

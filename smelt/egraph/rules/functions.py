@@ -1,12 +1,12 @@
-"""Functions that cost much: fewer of them, or of fewer elements."""
+"""Functions that cost much: fewer of them, of fewer elements, or of none where only the place of the largest counts."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from smelt.egraph.classes import known
 from smelt.graph import Node, Op, build, least, product_of, upper
-from smelt.rewrite import Contract, Family, any_of
+from smelt.rewrite import Contract, Family, any_of, expanded_axes
 
 family = Family("functions")
 _FAST = Contract.FAST
@@ -57,3 +57,53 @@ def softmax_unshifted(node: Node) -> Node | None:
     powers = build.exp(x)
     share = build.reciprocal(build.reduce("add", powers, (axis,), keep_axes=True))
     return build.mul(powers, build.broadcast_to(share, x.shape))
+
+
+# --- argmax of increasing functions
+
+
+def _argmax(of: Any) -> tuple[Any, ...]:
+    """The pattern of argmax of something, as it is written out."""
+    extreme = (Op.EXPAND, (Op.RESHAPE, (Op.REDUCE, of)))
+    return (Op.REDUCE, (Op.WHERE, ("or", ("eq", of, extreme), ("isnan", of)), None, None))
+
+
+def _looked_at(node: Node) -> Node:
+    """What argmax looks at."""
+    looked: Node = node.sources[0].sources[0].sources[0].sources[0]
+    return looked
+
+
+def _argmax_of(node: Node, x: Node) -> Node | None:
+    """The same argmax of another tensor."""
+    test, places, nowhere = node.sources[0].sources
+    equal, unknown = test.sources
+    extreme = equal.sources[1].sources[0].sources[0]
+    axes = node.attribute.axes
+    if node.attribute.op != "min" or extreme.attribute != ("max", axes):
+        return None
+    if not equal.sources[0] is extreme.sources[0] is unknown.sources[0]:
+        return None  # where one tensor has the largest value of another
+    found = build.binary("or", build.eq(x, build.reduce("max", x, axes, keep_axes=True)), build.unary("isnan", x))
+    return build.reduce("min", build.where(found, places, nowhere), axes)
+
+
+@family.rule(_argmax(any_of(*INCREASING, "log10", "softmax", "log_softmax")), contract=_FAST)
+def argmax_of_increasing(node: Node, *_: Node) -> Node | None:
+    """argmax(exp(x)) → argmax(x), and so for other increasing functions and a softmax: the place is the same."""
+    x = _looked_at(node)
+    if x.op is Op.COMPOSITE and (dict(x.attribute.parameters)["axis"],) != node.attribute.axes:
+        return None
+    return _argmax_of(node, x.sources[0])
+
+
+@family.rule(_argmax((any_of("mul", "div", "add", "sub"), None, Op.EXPAND)), contract=_FAST)
+def argmax_of_scaled(node: Node, *_: Node) -> Node | None:
+    """argmax(x y) or argmax(x + y) → argmax(x), where y is one number for all of x; if a factor, a positive one."""
+    looked = _looked_at(node)
+    x, other = looked.sources
+    if not set(node.attribute.axes) <= set(expanded_axes(other)):
+        return None
+    if looked.attribute in ("mul", "div") and not known(other).positive:
+        return None
+    return _argmax_of(node, x)

@@ -1,4 +1,4 @@
-"""Rows that are picked of a product or a sum: before it is computed, or after.
+"""Elements and rows that are picked: before or after what is computed of all of them.
 
 Before, if few are picked of many; after, if the same rows are picked again and again. Along axes that an index is
 repeated along it picks nothing, so `small_index` is what it is without them.
@@ -9,11 +9,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from smelt.graph import IndexLike, Node, Op, Shape, build, product_of, upper
-from smelt.rewrite import Contract, Family, any_of, expanded_axes
+from smelt.dtypes import DType, int64
+from smelt.graph import IndexLike, Node, Op, Shape, build, constant_value, expand, product_of, upper
+from smelt.rewrite import Contract, Family, any_of, expanded_axes, key_of
 
 family = Family("gathers")
 _REASSOCIATES = Contract.REASSOCIATES
+
+_SOFTMAX = any_of("softmax", "log_softmax")
+_EVERY = any_of(
+    *("add", "sub", "mul", "div", "max", "min"),
+    *("exp", "log", "tanh", "sqrt", "neg", "abs", "rsqrt", "reciprocal"),
+)
+
+
+@family.rule((Op.GATHER, _EVERY))
+def gather_inside(node: Node, x: Node, *indices: Node) -> Node | None:
+    """exp(x)[i] → exp(x[i]), and so for other elementwise functions: only what is picked is computed."""
+    if node.shape == x.shape:
+        return None  # as many are picked as there are
+    axes, checked = node.attribute
+    # One check is enough.
+    first, *others = (
+        build.gather(source, indices, axes, node.shape, checked=checked and not k) for k, source in enumerate(x.sources)
+    )
+    return build.binary(x.attribute, first, *others) if others else build.unary(x.attribute, first)
+
+
+@family.rule((Op.GATHER, _SOFTMAX))
+def gather_of_softmax(node: Node, x: Node, *indices: Node) -> Node | None:
+    """softmax(x)[i] → its parts, picked from: of a softmax, or its logarithm, only what is picked is computed."""
+    return build.gather(expand(x), indices, node.attribute.axes, node.shape, checked=node.attribute.checked)
+
+
+# --- of products and sums
 
 
 def _elements(shape: Shape) -> int:
@@ -138,7 +167,7 @@ def product_of_gathered(node: Node, *_: Node) -> Node | None:
     return next((found for side in sides if (found := _product_of_gathered(node, side)) is not None), None)
 
 
-@family.rule((Op.GATHER, any_of("softmax", "log_softmax"), Op.EXPAND, Op.EXPAND), contract=_REASSOCIATES)
+@family.rule((Op.GATHER, _SOFTMAX, Op.EXPAND, Op.EXPAND), contract=_REASSOCIATES)
 def rows_of_softmax(node: Node, x: Node, *indices: Node) -> Node | None:
     """softmax(x)[i] → softmax(x[i]), and so for its logarithm, where whole rows are picked: only these are computed."""
     axis = node.attribute.axes[dict(x.attribute.parameters)["axis"]]
@@ -200,3 +229,53 @@ def gather_without_unit_axes(node: Node, x: Node, *indices: Node) -> Node | None
     numbers = [_index_over(index, places, shape) for index in indices]
     own = [places.index(axes[axis]) if axes[axis] >= 0 else axes[axis] for axis in kept]
     return build.reshape(build.gather(small, numbers, own, shape, checked=node.attribute.checked), node.shape)
+
+
+# --- one-hot
+
+
+@family.rule(
+    (Op.CONTRACT, (Op.CAST, ("eq", Op.EXPAND, Op.EXPAND)), None),
+    (Op.CONTRACT, (Op.CAST, ("eq", ("sub", Op.EXPAND, Op.EXPAND), Op.EXPAND)), None),
+    contract=Contract.REGROUPS,
+)
+def one_hot_product(node: Node, one_hot: Node, matrix: Node) -> Node | None:
+    """one_hot(i) w → w[i], and so for eye: rows are picked, not multiplied; zeros, where i is no row."""
+    left, right, out = node.attribute
+    given = _compared_with_count(one_hot.sources[0])
+    axis = one_hot.rank - 1
+    if given is None or len(right) != 2 or one_hot.dtype is not node.dtype or expanded_axes(given) != (axis,):
+        return None
+    if left[axis] != right[0] or out != (*left[:-1], right[1]):
+        return None
+    number = build.cast(build.reshape(given.sources[0], one_hot.shape[:-1]), int64)
+    shape = (*number.shape, matrix.shape[1])
+    index = build.broadcast_to(build.reshape(number, (*number.shape, 1)), shape)
+    rows = build.gather(matrix, [index], (-1, len(shape) - 1), shape)
+    return build.where(build.in_range(index, matrix.shape[0]), rows, build.const(0, node.dtype, shape))
+
+
+def _compared_with_count(test: Node) -> Node | None:
+    """What is compared with a count along the last axis, in integers that hold all of it: 1.5 is no row, nor is 257 in
+    a byte.
+    """
+    first, second = test.sources
+    if key_of(first) == "sub":  # of which the difference is zero
+        base = second
+        while base.op in (Op.EXPAND, Op.RESHAPE):
+            base = base.sources[0]
+        if base.op is not Op.CONST or constant_value(base) != 0:
+            return None
+        first, second = first.sources
+    for count, given in ((first, second), (second, first)):
+        size = upper(count.shape[-1])
+        base = count.sources[0]
+        while base.op in (Op.RESHAPE, Op.CAST) and _holds(base.dtype, size):
+            base = base.sources[0]
+        if base.op is Op.IOTA and _holds(base.dtype, size) and expanded_axes(count) == tuple(range(count.rank - 1)):
+            return given
+    return None
+
+
+def _holds(dtype: DType, size: int) -> bool:
+    return dtype.is_integer and size - 1 <= dtype.maximum

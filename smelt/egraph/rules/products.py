@@ -130,8 +130,27 @@ def _paired(factors: Sequence[Factor], out: Labels, pair: tuple[int, int]) -> No
     if not ends and not set(a.labels) <= set(b.labels) and not set(b.labels) <= set(a.labels):
         return None
     sizes: dict[int, IndexLike] = {k: size for x in factors for k, size in zip(x.labels, x.node.shape, strict=True)}
-    kept = tuple(label for label in dict.fromkeys((*a.labels, *b.labels)) if label in later)
+    kept = _in_order([label for label in dict.fromkeys((*a.labels, *b.labels)) if label in later], third, out)
     if upper(product_of(sizes[label] for label in kept)) > LARGER * max(factor.size for factor in factors):
         return None
-    # What the node is repeated along, no factor has.
-    return multiplied(multiplied(a, b, kept), third, out).node if sizes.keys() >= set(out) else None
+    if not sizes.keys() >= set(out):
+        return None  # what the node is repeated along, no factor has
+    return _as_rows(_as_rows(a, b, kept), third, out).node
+
+
+def _in_order(kept: Sequence[int], third: Factor, out: Labels) -> Labels:
+    """The labels of a product in the order in which a product by the third factor reads it as it lies: what is summed
+    then is last in the factor whose rows are those of the result, and first in the other.
+    """
+    places = {label: place for place, label in enumerate(out)}
+    first = [
+        min((places[label] for label in labels if label in places), default=len(out)) for labels in (kept, third.labels)
+    ]
+    ahead = sorted((label for label in kept if label in places), key=lambda label: places[label])
+    summed = [label for label in kept if label not in places]
+    return (*ahead, *summed) if first[0] <= first[1] else (*summed, *ahead)
+
+
+def _as_rows(a: Factor, b: Factor, out: Labels) -> Factor:
+    """The product of two factors, that with the rows of the result first."""
+    return multiplied(a, b, out) if not out or out[0] in a.labels else multiplied(b, a, out)

@@ -62,7 +62,7 @@ def parse_action(text: str) -> Action:
     """One action."""
     line = forms.Line(text)
     if line.token not in _WORDS:
-        line.fail("an action")
+        line.unknown("an action", line.token, _WORDS)
     action = _WORDS[line.token].parse(line)
     line.end()
     return action

@@ -1,8 +1,8 @@
 """`skip`: loops that leave out the blocks of an axis where a condition rules everything out.
 
-The condition compares the axis with another one, which is open: axis <= bound + c or axis >= bound + c. So the blocks
-of a row where it never holds are the first or the last ones, and do not run. A sum may leave them out if its summand is
-zero there.
+The condition compares the axis with another one, which is open: axis <= bound + c or axis >= bound + c, or with an
+integer that data decide: axis <= n, axis <= bound + n. So the blocks of a row where it never holds are the first or the
+last ones, and do not run. A sum may leave them out if its summand is zero there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from smelt.kernel.actions.keep import to_keep
 from smelt.kernel.ir import Ask, For, Statement, Value
 from smelt.kernel.lowering.hooks import Handler
 from smelt.kernel.lowering.plan import Illegal, Plan, SkipPlan
-from smelt.kernel.lowering.state import Binding, Partial, State
+from smelt.kernel.lowering.state import Partial, State
+from smelt.kernel.lowering.values import value_of
 from smelt.kernel.region import Expression
 from smelt.kernel.segments import Segment
 
@@ -26,8 +27,9 @@ from smelt.kernel.segments import Segment
 class Skip(Action):
     """In the loops over an axis, leave out the blocks where a condition is false throughout.
 
-    The condition is axis <= bound + constant or axis >= bound + constant. Blocks where it holds throughout do without
-    it. This concerns the `online` loop, and sums whose summands are zero where the condition does not hold.
+    The condition is axis <= bound + constant or axis >= bound + constant, or has an integer that data decide in the
+    place of one of these. This concerns the `online` loop, and sums whose summands are zero where the condition does
+    not hold.
     """
 
     form = "skip {axis:axis} {bound:axis} {condition:name}"
@@ -71,11 +73,11 @@ def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None
     skip = state.plan.skips[partial.axis]
 
     def visit(segment: Segment, enter: Callable[[Segment], None]) -> None:
-        offset, is_upper = _limit(state, partial.axis, skip)
+        limit, is_upper = _limit(state, partial.axis, skip)
         if segment.start != 0 or segment.masked:
             enter(segment)
             return
-        first, count = _held_blocks(state, segment, state.top.bindings[skip.bound], offset, is_upper)
+        first, count = _held_blocks(state, segment, skip.bound, limit, is_upper)
         if matter is not None:
             _twice(state, segment, first, count, enter, matter)
         elif count != 0:
@@ -112,15 +114,15 @@ def _blocks(segment: Segment, first: Index, count: Index) -> Segment:
     return replace(segment, start=first * segment.width, count=count)
 
 
-def _held_blocks(state: State, segment: Segment, row: Binding, offset: Index, is_upper: bool) -> tuple[Index, Index]:
+def _held_blocks(state: State, segment: Segment, bound: Variable, limit: Index, is_upper: bool) -> tuple[Index, Index]:
     """The blocks where the condition may hold: the first, and how many. It is asked in all of them: beside the products
     that follow, this costs less than a second body without it costs the C compiler.
     """
-    width, count, first = segment.width, segment.count, row.start + offset
+    width, count, row = segment.width, segment.count, state.top.bindings[bound]
     if is_upper:
-        last = first + (math.prod(part.extent for part in row.parts) - 1)
-        return as_index(0), _clamped(state, last // width + 1, count)
-    none = _clamped(state, first // width, count)
+        last = row.start + (math.prod(part.extent for part in row.parts) - 1)
+        return as_index(0), _clamped(state, limit.substitute({bound: last}) // width + 1, count)
+    none = _clamped(state, limit.substitute({bound: row.start}) // width, count)
     return none, count - none
 
 
@@ -133,37 +135,77 @@ def _clamped(state: State, value: Index, count: Index) -> Index:
 
 
 def _limit(state: State, axis: Variable, skip: SkipPlan) -> tuple[Index, bool]:
-    """Where the condition holds: an offset from the bound, and whether up to there (True) or from there on."""
+    """Where the condition holds: an index over the bound, and whether up to there (True) or from there on."""
     condition = skip.condition
+    values: dict[Variable, Expression] = {}
     match condition.op:
         case "mask" if len(condition.attribute) == 1:
             slack = condition.attribute[0].b - condition.attribute[0].a - 1
         case "le" | "lt":
-            a, b = map(_place, condition.arguments)
+            a, b = (_place(e, axis, values) for e in condition.arguments)
             slack = b - a - (1 if condition.op == "lt" else 0)
         case _:
             raise Illegal("skip: the condition must compare two places")
     is_upper = slack.coefficient(axis) == -1
-    offset: Index = slack + of(axis) - of(skip.bound) if is_upper else of(axis) - of(skip.bound) - slack
+    # What is added to a value may wrap around: below, that would leave out too much.
+    alone = is_upper or any(e in values.values() for e in condition.arguments)
+    Skip.refuse(len(values) > 1 or (bool(values) and not alone), "the condition must compare with one value")
+    for variable, value in values.items():
+        slack = slack.substitute({variable: _asked(state, variable, value, slack, is_upper)})
+    limit: Index = slack + of(axis) if is_upper else of(axis) - slack
+    offset = limit - of(skip.bound) if not values or skip.bound in limit.variables() else limit
     varies = any(variable in state.facts.position for variable in offset.variables())
     Skip.refuse(varies, f"the condition must be {axis.name} <= or >= {skip.bound.name} + constant")
-    return offset, is_upper
+    return limit, is_upper
 
 
-def _place(e: Expression) -> Index:
-    """An integer as an index: a place along an axis, which may be a number of elements further on."""
+def _asked(state: State, variable: Variable, value: Expression, slack: Index, is_upper: bool) -> Index:
+    """The integer behind a value, as far as it matters for a comparison, which holds where `slack` is not negative. Of
+    several rows, that of the one where most blocks hold.
+    """
+    rest = slack - of(variable) if slack.coefficient(variable) == 1 else slack + of(variable)
+    grows = slack.coefficient(variable) == 1
+    low, high = (-rest.high - 1, -rest.low) if grows else (rest.low, rest.high + 1)
+    found = value_of(state, value)
+    Skip.refuse(state.plan.threads > 1 and bool(found.parts), "the threads of a group would have to agree on a value")
+    found = state.fold("max" if is_upper else "min", found, found.parts)
+    asked = Variable(state.fresh("q"), low, high)
+    state.emit(Ask(asked, found))
+    return of(asked)
+
+
+def _place(e: Expression, axis: Variable, values: dict[Variable, Expression]) -> Index:
+    """An integer as an index: a place along an axis, which may be a number of elements further on, or as many as data
+    say, for which a new variable stands.
+    """
     match e.op:
         case "index":
             place: Index = e.attribute
             return place
         case "const" if e.dtype.is_integer:
             return as_index(int(e.attribute))
-        case "add" | "sub" if e.dtype.is_integer:
-            a, b = map(_place, e.arguments)
-            found = a + b if e.op == "add" else a - b
-            if e.dtype.minimum <= found.low and found.high <= e.dtype.maximum:  # so it does not wrap around
+        case "cast" if e.dtype.is_integer and e.arguments[0].dtype.is_integer:
+            found = _place(e.arguments[0], axis, values)
+            if _fits(found, e):
                 return found
+        case "add" | "sub" if e.dtype.is_integer:
+            a, b = (_place(x, axis, values) for x in e.arguments)
+            found = a + b if e.op == "add" else a - b
+            # A value to which a place is added wraps around to below all places, where nothing need be computed.
+            data = [x for x in (a, b) if x.variables() & values.keys()]
+            others = [x for x in (a, b) if not x.variables() & values.keys()]
+            if _fits(found, e) or (e.op == "add" and len(data) == 1 and others[0].low >= 0):
+                return found
+        case "load" if e.dtype.is_integer and e.dtype.is_signed and axis not in e.axes:
+            variable = Variable(f"value{len(values)}", int(e.dtype.minimum), int(e.dtype.maximum))
+            values[variable] = e
+            return of(variable)
     raise Illegal("skip: the condition must compare places along axes, or some elements further on")
+
+
+def _fits(place: Index, e: Expression) -> bool:
+    """Whether an integer does not wrap around."""
+    return bool(e.dtype.minimum <= place.low and place.high <= e.dtype.maximum)
 
 
 def vanishes(e: Expression, condition: Expression) -> bool:

@@ -11,8 +11,11 @@ _TEXT = r"""
 @@ add_dot4 i32: T(T sum, T u, T s) { $add_dot4 }
 @@ dot4_ss|dot4_uu i32: T(T a, T b) = add_NAME@(a ^ a, a, b)
 @@ add_dot4_ss|add_dot4_uu i32: T(T sum, T a, T b) { $NAME }
+@@ add_dot4_ss_each i32 vector: T(T sum, T a, E b) { $add_dot4_ss_each }
 @@ dot2 i32: F(T a, T b) = add_dot2@F(splat@F(0), a, b)
 @@ add_dot2 f32: T(T sum, I a, I b) { $add_dot2 }
+@@ shr_bytes i32 scalar: T(T a, T b) = (T)((U)a >> (b & 7) & (0xffu >> (b & 7)) * 0x1010101u)
+@@ shr_bytes i32 vector: T(T a, T b) = (T)(($bytes)a >> ($bytes)((U)(b & 7) * 0x1010101u))
 @@ absolute signed: T(T x) = select@(x < 0, (T)-(U)x, x)
 @@ absolute unsigned: T(T x) = x
 @@ sign signed: T(T x) = select@(x > 0, splat@(1), select@(x < 0, splat@(-1), splat@(0)))

@@ -1,0 +1,210 @@
+"""Linear layers whose weights are codes of a few bits in blocks with scales, as files of language models hold them.
+
+A weight is `scale * (code - zero) + minimum`; scale and minimum are shared by a group of 16 or 32 neighbors along the
+inputs. Codes lie as words of four bytes with the outputs in panels of 16, so that vectors run along the outputs:
+
+    nibbles[n/16, block, w, 16]     the lower 4 bits: bytes 4w to 4w + 3 of a block, of its first half and of its second
+    high[n/16, block, (h,) 16]      the fifth bits, or the fifth and sixth
+    words[n/16, block, 2, 4, 16]    codes of 8 bits, signed
+
+`exact` multiplies with the weights themselves. Otherwise each block of 32 inputs is rounded to 8 bits with a scale of
+its own, which makes products of bytes: four times as fast, and about as exact as weights of 8 bits. Every sum is added
+up in an order that does not depend on the number of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt.dtypes import float32, int32
+from smelt.errors import ArgumentError, ShapeError
+from smelt.graph import build
+from smelt.nn.module import Module
+from smelt.tensor import Tensor, abs, arange, from_numpy, node_of, where, wrap
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["QuantizedEmbedding", "QuantizedLinear", "QuantizedWeight"]
+
+BLOCK = 32  # inputs that are rounded with one scale
+PANEL = 16  # outputs that lie side by side
+
+
+class QuantizedWeight(Module):
+    """A matrix (outputs, inputs) of codes with scales; not trained."""
+
+    def __init__(
+        self,
+        codes: NDArray[np.uint8],
+        zero: int,
+        scale: NDArray[np.float32],
+        minimum: NDArray[np.float32] | None = None,
+    ) -> None:
+        rows, columns = codes.shape
+        groups = scale.shape[-1]
+        if columns % BLOCK or groups not in (columns // BLOCK, 2 * columns // BLOCK):
+            raise ShapeError(
+                f"QuantizedWeight: {columns} inputs in {groups} groups", rule="groups are 16 or 32, blocks 32 inputs."
+            )
+        bits = 8 if zero == 128 else next(bits for bits in (4, 5, 6, 8) if int(codes.max(initial=0)) < 1 << bits)
+        if bits == 8 and zero != 128:
+            raise ArgumentError("QuantizedWeight: codes of 8 bits are signed", rule="their zero is 128.")
+        self.rows, self.columns, self.bits, self.zero = rows, columns, bits, 0 if bits == 8 else zero
+        self.halves = groups * BLOCK // columns  # groups of a block
+        blocks = np.pad(codes, ((0, -rows % PANEL), (0, 0)), constant_values=zero).reshape(-1, columns // BLOCK, BLOCK)
+        self.words = from_numpy(_panels(_nibbles(blocks) if bits < 8 else _bytes(blocks ^ np.uint8(128))))
+        self.high = None if bits in (4, 8) else from_numpy(_panels(_fifth(blocks) if bits == 5 else _upper(blocks)))
+        self.scale = from_numpy(_panels(_narrow(scale.reshape(rows, -1, self.halves))))
+        self.minimum = None if minimum is None else from_numpy(_panels(_narrow(minimum.reshape(rows, -1, self.halves))))
+
+    def codes(self, words: Tensor, high: Tensor | None) -> Tensor:
+        """Words of codes (..., blocks, 2, 4), each byte one code, from those of some rows (..., blocks, …)."""
+        if self.bits == 8:
+            return words
+        first = (arange(2, dtype=int32) == 0).expand_dims(-1)
+        pairs = words.expand_dims(-2)
+        low = where(first, pairs & 0x0F0F0F0F, _binary("shr_bytes", pairs, 4))
+        if high is None:
+            return low
+        w = arange(4, dtype=int32)
+        if self.bits == 5:
+            bit = high.expand_dims(-1).expand_dims(-1)
+            return low | (where(first, bit >> w, bit << (w + 1)) & 0x10101010)
+        two = high.expand_dims(-1)
+        return low | ((_binary("shr_bytes", two, w * 2) & 0x03030303) << 4)
+
+    def numbers(self, at: Tensor | None = None) -> Tensor:
+        """The weights of some rows, or of all, (..., inputs)."""
+        words, high, scale, minimum = (
+            None if part is None else _rows(part, self.rows) if at is None else _rows(part, self.rows)[at]
+            for part in (self.words, self.high, self.scale, self.minimum)
+        )
+        assert words is not None and scale is not None
+        codes = self.codes(words, high).expand_dims(-1)
+        shifts = arange(4, dtype=int32) * 8
+        octets = (codes << (24 - shifts)) >> 24  # with their signs; codes of fewer bits are not negative
+        lead = octets.shape[:-4]
+        grouped = (octets.astype(float32) - self.zero).reshape(*lead, -1, self.halves, BLOCK // self.halves)
+        found = grouped * scale.astype(float32).expand_dims(-1)
+        if minimum is not None:
+            found = found + minimum.astype(float32).expand_dims(-1)
+        return found.reshape(*lead, self.columns)
+
+    def product(self, x: Tensor) -> Tensor:
+        """x (rows, inputs), rounded to 8 bits, times the weights: (rows, outputs)."""
+        words, step, sums = rounded(x)
+        codes = self.codes(_rows(self.words, self.rows), None if self.high is None else _rows(self.high, self.rows))
+        dots = _binary("dot4_ss", codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
+        scale = _rows(self.scale, self.rows).astype(float32)
+        sums = sums.expand_dims(1)
+        if self.halves == 1:
+            dots = dots.sum((-2, -1), dtype=int32).expand_dims(-1)
+            sums = sums.sum(-1, keepdims=True, dtype=int32)
+        else:
+            dots = dots.sum(-1, dtype=int32)
+        if self.zero:
+            dots = dots - sums * self.zero
+        each = dots.astype(float32) * scale
+        if self.minimum is not None:
+            each = each + sums.astype(float32) * _rows(self.minimum, self.rows).astype(float32)
+        return (each * step.expand_dims(-1).expand_dims(-3)).sum((-2, -1))
+
+
+class QuantizedLinear(Module):
+    """x @ weight.T + bias with a weight of codes; not trained. `exact` leaves x as it is.
+
+    >>> import numpy as np
+    >>> import smelt as sm
+    >>> codes, scale = np.full((4, 32), 9, np.uint8), np.full((4, 1), 0.5, np.float32)
+    >>> layer = sm.nn.QuantizedLinear(sm.nn.QuantizedWeight(codes, 8, scale))
+    >>> layer(sm.ones(1, 32)).tolist()
+    [[16.0, 16.0, 16.0, 16.0]]
+    """
+
+    def __init__(self, weight: QuantizedWeight, bias: Tensor | None = None, *, exact: bool = False) -> None:
+        self.weight, self.bias, self.exact = weight, bias, exact
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, self.weight.columns)
+        found = rows @ self.weight.numbers().mT if self.exact else self.weight.product(rows)
+        found = found if self.bias is None else found + self.bias
+        return found.reshape(*x.shape[:-1], self.weight.rows)
+
+
+class QuantizedEmbedding(Module):
+    """Rows of a matrix of codes by their numbers; not trained."""
+
+    def __init__(self, weight: QuantizedWeight) -> None:
+        self.weight = weight
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        return self.weight.numbers(tokens)
+
+
+def rounded(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of numbers as bytes: words (rows, blocks, 2, 4), what one step of a block is (rows, blocks), and the sums of
+    the bytes of half blocks (rows, blocks, 2). Where a block is not finite, its step is not either.
+    """
+    blocks = x.astype(float32).reshape(x.shape[0], -1, BLOCK)
+    step = abs(blocks).max(-1) * (1 / 127)
+    inverse = where(step > 0, 1 / step, 0.0).expand_dims(-1)
+    octets = (blocks * inverse).round().astype(int32).reshape(x.shape[0], -1, 2, 4, 4)
+    words = ((octets & 255) << (arange(4, dtype=int32) * 8)).sum(-1, dtype=int32)
+    return words, step, _binary("dot4_ss", words, 0x01010101).sum(-1, dtype=int32)
+
+
+def _binary(name: str, a: Tensor, b: Tensor | int) -> Tensor:
+    other = build.const(b, int32) if isinstance(b, int) else node_of(b, name)
+    return wrap(build.binary(name, node_of(a, name), other))
+
+
+def _rows(plane: Tensor, rows: int) -> Tensor:
+    """A plane (n/16, …, 16) as its rows (n, …)."""
+    moved = plane.moveaxis(-1, 1)
+    return moved.reshape(-1, *moved.shape[2:])[:rows]
+
+
+# --- planes, by NumPy
+
+
+def _panels(rows: NDArray[Any]) -> NDArray[Any]:
+    """(n, …) → (n/16, …, 16); rows that are missing in the last panel are 0."""
+    filled = np.pad(rows, ((0, -len(rows) % PANEL), *(((0, 0),) * (rows.ndim - 1))))
+    panels = filled.reshape(-1, PANEL, *rows.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(panels, 1, -1))
+
+
+def _bytes(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Codes as words: byte j of word (h, w) is code 16h + 4w + j."""
+    return np.ascontiguousarray(blocks).view("<i4").reshape(*blocks.shape[:2], 2, 4)
+
+
+def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The lower 4 bits of both halves in one byte."""
+    low = blocks & np.uint8(15)
+    return np.ascontiguousarray(low[..., :16] | low[..., 16:] << np.uint8(4)).view("<i4")
+
+
+def _fifth(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The fifth bit of code 16h + 4w + j is bit 4 + w of byte j in the first half, 3 - w in the second."""
+    bits = (blocks >> np.uint8(4) & np.uint8(1)).reshape(*blocks.shape[:2], 2, 4, 4)
+    places = np.array([[4, 5, 6, 7], [3, 2, 1, 0]], np.uint8)[:, :, None]
+    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=(2, 3))).view("<i4")[..., 0]
+
+
+def _upper(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """The fifth and sixth bits of code 16h + 4w + j are bits 2w and 2w + 1 of byte j of word h."""
+    bits = (blocks >> np.uint8(4) & np.uint8(3)).reshape(*blocks.shape[:2], 2, 4, 4)
+    places = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=3)).view("<i4")[..., 0]
+
+
+def _narrow(values: NDArray[np.float32]) -> NDArray[Any]:
+    """In half precision where that loses nothing: formats of 32 weights have such scales."""
+    with np.errstate(over="ignore"):
+        halves = values.astype(np.float16)
+    same = np.array_equal(halves.astype(np.float32), values, equal_nan=True)
+    return halves if same else values.astype(np.float32, copy=False)
