@@ -1,8 +1,8 @@
 """Compiled steps of a decoder over a cache of slots: chunks of a prompt, and one token for each of a batch.
 
 Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to a slot
-that nobody holds. Each size is compiled at its first use, or before by `parts`. The cache is donated to every step,
-and belongs to this object alone.
+that nobody holds. Each size is compiled at its first use, or before by `parts`. Weights and cache are bound to
+the step: a call flattens nothing, and the cache belongs to this object alone.
 """
 
 from __future__ import annotations
@@ -22,25 +22,32 @@ from smelt.llm.cache import Cache, empty_cache
 from smelt.llm.decoder import Decoder, step
 
 CHUNKS: Final = (32, 256)  # tokens of a prompt; each is a program to be compiled, and traced in every process
-BATCHES: Final = (1, 2, 4, 8, 16, 32, 64)
+# Rows for each number of slots: few sizes, the others are padded.
+BATCHES: Final = {
+    1: (1,),
+    2: (1, 2),
+    4: (1, 2, 4),
+    8: (1, 2, 4, 8),
+    16: (1, 4, 8, 16),
+    32: (1, 4, 16, 32),
+    64: (1, 8, 32, 64),
+}
 
 
 class DecoderPrograms:
     """Steps of one model, for at most `slots` texts of at most `context` tokens at once."""
 
     def __init__(self, model: Decoder, slots: int = 1, context: int = 2048, chunks: Sequence[int] = CHUNKS) -> None:
-        if not 1 <= slots <= BATCHES[-1]:
-            raise ArgumentError(f"there are {slots} slots", rule=f"there are 1 to {BATCHES[-1]}.")
+        if not 1 <= slots <= max(BATCHES):
+            raise ArgumentError(f"there are {slots} slots", rule=f"there are 1 to {max(BATCHES)}.")
         if not 2 <= context <= model.config.context:
             raise ArgumentError(
                 f"the context is {context}", rule=f"it is at least 2, and this model has {model.config.context}."
             )
         self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
         self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
-        most = next(size for size in BATCHES if size >= slots)
-        self.batches: Sequence[int] = tuple(size for size in BATCHES if size <= most)
+        self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= slots)
         self.config = model.config
-        # A flat tuple is taken apart much faster, at every call, than a tree of modules.
         leaves, structure = tree.flatten(model)
         self._weights = tuple(leaves)
         # What a step reads: of an embedding that does not also make the logits, only some rows.
@@ -56,20 +63,19 @@ class DecoderPrograms:
             model.config, model.head = replace(model.config, logit_softcap=0.0), lambda x: x
             return step(model, cache, tokens, positions, slot, sm.arange(tokens.shape[0], dtype=sm.int32))
 
-        self._hidden = {rows: sm.jit(hidden, donate=(1,)) for rows in self.chunks}
-        # One for each size: the sizes are few, and known.
-        self._steps = {
-            (n, rows): sm.jit(run, donate=(1,)) for n, sizes in enumerate((self.chunks, self.batches)) for rows in sizes
-        }
+        self._hidden, self._step = sm.jit(hidden, donate=(1,)), sm.jit(run, donate=(1,))
         self.reset()
 
     def reset(self) -> None:
         """Forget all texts: a new cache, with a slot for padding, and room for padding behind the longest text."""
-        self._cache = empty_cache(self.config, self.slots + 1, self.context + self.chunks[-1])
+        length = self.context + self.chunks[-1]
+        self._bound = self._step.bind(self._weights, empty_cache(self.config, self.slots + 1, length))
+        self._embedding: Any = None  # with a cache of its own, once somebody asks
 
     def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
         """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
-        return self._run(*self._padded(slot, start, tokens))
+        logits: sm.Tensor = self._bound(*self._padded(slot, start, tokens))
+        return logits
 
     def _padded(self, slot: int, start: int, tokens: Sequence[int]) -> tuple[Any, Any, Any, Any]:
         """Tokens, positions, slot and the last row of a chunk."""
@@ -77,14 +83,16 @@ class DecoderPrograms:
         padded = np.zeros(size, np.int32)
         padded[: len(tokens)] = tokens
         positions = np.arange(start, start + size, dtype=np.int32)
-        return padded, positions, np.int32(slot), np.array([len(tokens) - 1], np.int32)
+        return padded, positions, np.array(slot, np.int32), np.array([len(tokens) - 1], np.int32)
 
     def extend(self, rows: Sequence[tuple[int, int, int]]) -> sm.Tensor:
         """Read one token each, as (slot, position, token); a row of logits for each, and for padding behind them."""
         size = next(size for size in self.batches if len(rows) <= size)
         padding = [(self.slots, place, 0) for place in range(size - len(rows))]
         slots, positions, tokens = np.array([*rows, *padding], np.int32).T
-        return self._run(tokens.copy(), positions.copy(), slots.copy(), np.arange(size, dtype=np.int32))
+        wanted = np.arange(size, dtype=np.int32)
+        logits: sm.Tensor = self._bound(tokens.copy(), positions.copy(), slots.copy(), wanted)
+        return logits
 
     def parts(self) -> list[Callable[[], Any]]:
         """What compiles each size: the smallest chunk and batch first, as a first request needs both."""
@@ -96,16 +104,13 @@ class DecoderPrograms:
         """The mean over a text of what the model makes of each token, (width,) and of length 1."""
         if not 0 < len(tokens) <= self.context:
             raise ContextLengthError(f"the text has {len(tokens)} tokens", rule=f"it has 1 to {self.context}.")
+        if self._embedding is None:
+            cache = empty_cache(self.config, 1, self.context + self.chunks[-1])
+            self._embedding = self._hidden.bind(self._weights, cache)
         total = np.zeros(self.config.width, np.float64)
         for start in range(0, len(tokens), self.chunks[-1]):
             piece = tokens[start : start + self.chunks[-1]]
-            given = self._padded(self.slots, start, piece)
-            self._cache, rows = self._hidden[len(given[0])](self._weights, self._cache, *map(sm.asarray, given[:3]))
+            padded, positions, slot, _ = self._padded(0, start, piece)
+            rows = self._embedding(padded, positions, slot)
             total += rows.numpy()[: len(piece)].sum(axis=0, dtype=np.float64)
         return (total / max(float(np.linalg.norm(total)), 1e-30)).astype(np.float32)
-
-    def _run(self, tokens: Any, positions: Any, slots: Any, wanted: Any) -> sm.Tensor:
-        given = [sm.asarray(part) for part in (tokens, positions, slots, wanted)]
-        logits: sm.Tensor
-        self._cache, logits = self._steps[slots.ndim, len(tokens)](self._weights, self._cache, *given)
-        return logits
