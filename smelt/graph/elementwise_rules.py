@@ -52,13 +52,13 @@ def power(a: Array, b: Array) -> Array:
 
 def dot_of_bytes(a: Array, b: Array) -> Array:
     """The sum of the products of the four signed bytes of two int32 words."""
-    left, right = (np.ascontiguousarray(words)[..., None].view(np.int8).astype(np.int32) for words in (a, b))
+    left, right = (np.ascontiguousarray(words[..., None]).view(np.int8).astype(np.int32) for words in (a, b))
     return np.asarray((left * right).sum(-1, dtype=np.int32))
 
 
 def shifted_bytes(words: Array, counts: Array) -> Array:
     """Each byte of int32 words shifted to the right by the word's count, which is taken modulo 8."""
-    octets = np.ascontiguousarray(words)[..., None].view(np.uint8)
+    octets = np.ascontiguousarray(words[..., None]).view(np.uint8)
     return np.asarray((octets >> (counts[..., None] & 7).astype(np.uint8)).view(np.int32)[..., 0])
 
 
