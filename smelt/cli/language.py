@@ -43,6 +43,9 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
         one.add_argument("--model", default=DEFAULT, help=f"{MODEL}; by default {DEFAULT}")
     one.add_argument("--random", metavar="SIZE", help=RANDOM)
     one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
+    one.add_argument(
+        "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
+    )
 
 
 def add_sampling(one: argparse.ArgumentParser) -> None:
@@ -52,9 +55,6 @@ def add_sampling(one: argparse.ArgumentParser) -> None:
     for option, kind, default, text in _SAMPLING:
         group.add_argument(option, type=kind, default=default, help=f"{text} ({default})")
     group.add_argument("--seed", type=int, help="of what is drawn; by default another one each time")
-    group.add_argument(
-        "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
-    )
 
 
 def name_of(arguments: argparse.Namespace) -> str:
