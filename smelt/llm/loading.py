@@ -40,8 +40,9 @@ def load(
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
-    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `random:tiny`, `random:135m`, `random:1b` and
-    `random:8b` are models with random weights and tokens for bytes, for tests and measurements.
+    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory.
+    `random:tiny`, `random:135m`, `random:1b` and `random:8b` are models with random weights and tokens for bytes, for
+    tests and measurements.
 
     >>> with load("random:tiny", context=64) as model:
     ...     answer = model.generate("Hello", max_tokens=4)
