@@ -152,7 +152,7 @@ the guide is [training](../guide/training.md).
             "Activations": "nn.activations",
             "Normalization": "nn.normalization nn.running_norms",
             "Dropout": "nn.dropout",
-            "Embeddings, and positions": "nn.embedding nn.positions nn.rotary",
+            "Embeddings, and positions": "nn.embedding nn.positions nn.rotary nn.quantized",
             "Attention": "nn.attention nn.cache",
             "Transformers": "nn.transformer",
             "Recurrent networks": "nn.recurrent nn.cells",
@@ -230,7 +230,7 @@ What is read is hostile until every number in it has been checked; what is writt
         {
             "Models": "formats.models",
             "Safetensors": "formats.safetensors",
-            "Language models": "formats.gguf formats.huggingface",
+            "Language models": "formats.gguf formats.huggingface formats.blocks formats.checked_json",
             "Pictures, and any file": "formats.png formats.whole",
         },
     ),

@@ -1,5 +1,7 @@
 """Files in and out. What is read is hostile until every number in it has been checked; what is written is whole."""
 
+from smelt.formats.blocks import Codes
+from smelt.formats.checked_json import json_object
 from smelt.formats.gguf import Gguf, write_gguf
 from smelt.formats.huggingface import Folder
 from smelt.formats.models import load, save
@@ -8,9 +10,11 @@ from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import write_whole
 
 __all__ = [
+    "Codes",
     "Folder",
     "Gguf",
     "SafeTensors",
+    "json_object",
     "load",
     "save",
     "save_png",

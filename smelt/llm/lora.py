@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import MissingFileError, ParseError
-from smelt.formats import SafeTensors
-from smelt.formats.checked_json import json_object
+from smelt.formats import SafeTensors, json_object
 from smelt.llm.decoder import Decoder, Layer, Mlp
 from smelt.nn import Module
 from smelt.tensor import Tensor

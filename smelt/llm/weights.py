@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import ParseError
-from smelt.formats import Folder, Gguf
-from smelt.formats.blocks import Codes
+from smelt.formats import Codes, Folder, Gguf
 from smelt.llm.config import ModelConfig
 from smelt.llm.decoder import Attention, Beside, Block, Decoder, Layer, MixtureOfExperts, Mlp
 from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
-from smelt.nn.quantized import BLOCK
 
 __all__ = ["Parts", "build", "from_gguf", "from_huggingface", "load_model", "random_model"]
 
@@ -131,7 +129,7 @@ class _FileParts:
             return None
         name = self._name(role, "weight", n, 0)
         found = self._codes(name) if name in self._left else None
-        if found is None or found.codes.shape[1] % BLOCK:
+        if found is None or found.codes.shape[1] % sm.nn.QuantizedWeight.BLOCK:
             return None
         if found.codes.shape != shape:
             raise ParseError(f"the tensor {name} has shape {found.codes.shape}", rule=f"it must be {shape}.")

@@ -14,7 +14,7 @@ up in an order that does not depend on the number of rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ PANEL = 16  # outputs that lie side by side
 
 class QuantizedWeight(Module):
     """A matrix (outputs, inputs) of codes with scales; not trained."""
+
+    BLOCK: ClassVar = BLOCK
 
     def __init__(
         self,

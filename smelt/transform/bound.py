@@ -16,7 +16,7 @@ import numpy as np
 from smelt import runtime, tree
 from smelt.device import NOWHERE, Memory
 from smelt.errors import ArgumentError, TraceError
-from smelt.graph.checks import DONE, FINE, Check
+from smelt.graph import DONE, FINE, Check
 from smelt.locks import new_lock
 from smelt.plan import INPUTS, Alias, CompiledGraph, Stored, concrete, watcher
 from smelt.runtime import Signature, Storage, signature
