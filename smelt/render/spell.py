@@ -270,12 +270,15 @@ def _byte_products(kinds: str, names: str) -> str:
     return f"return sum{''.join(products)};"
 
 
-def _dots(portable: str, feature: str, choices: Iterable[tuple[str, str]], narrow: str = "") -> Spelling:
-    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`."""
+def _dots(portable: str, feature: str, choices: Iterable[tuple[str, str]], narrow: str = "", *others: _Row) -> Spelling:
+    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`; and
+    those of other processors.
+    """
     short = f"{feature} && defined(__AVX512VL__)"
     checks = {"x4": f"({short}{narrow})" if narrow else short, "x16": feature}
     checks["x8"] = checks["x4"]
-    return _instructions(portable, *(_Row(x, checks[x] + more, text) for x in checks for more, text in choices))
+    rows = [_Row(x, checks[x] + more, text) for x in checks for more, text in choices]
+    return _instructions(portable, *others, *rows)
 
 
 # Sums of two products of bfloat16, the upper halves of float32. Compilers differ in the types of the builtin.
@@ -293,8 +296,18 @@ _add_dot4 = _dots(
     [(f" && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
     " || defined(__AVXVNNI__)",
 )
-_SDOT = '__asm__("{}dot %0.4s, %1.16b, %2.{}" : "+w"(sum) : "w"(a), "w"(b)); return sum;'  # of one sign
+# ARM multiplies bytes of one sign.
+_SDOT = '__asm__("{}dot %0.4s, %1.16b, %2.{}" : "+w"(sum) : "w"(a), "w"(b)); return sum;'
 _DOTPROD = "defined(__ARM_FEATURE_DOTPROD)"
+# Elsewhere one of two signed factors is moved by 128, and what that adds is taken off.
+_MOVED = "T f = splat@(-0x7f7f7f80); return {0}(sum, a ^ f, b) - {0}(a ^ a, f, b);"
+_add_dot4_ss = _dots(
+    _byte_products("ss", "ab"),
+    "defined(__AVX512VNNI__)",
+    [(f" && __has_builtin({name})", _MOVED.format(name)) for name in _VNNI],
+    " || defined(__AVXVNNI__)",
+    _Row("x4", _DOTPROD, _SDOT.format("s", "16b")),
+)
 
 # Numbers of float32 and float64.
 _NUMBERS = {
@@ -363,12 +376,8 @@ SPELLINGS: dict[str, str | Spelling] = {
     "narrow_float16": _narrow_float16,
     "add_dot2": _add_dot2,
     "add_dot4": _add_dot4,
-    **{
-        f"add_dot4_{kind}": _instructions(
-            _byte_products(kind, "ab"), _Row("x4", _DOTPROD, _SDOT.format(kind[0], "16b"))
-        )
-        for kind in ("ss", "uu")
-    },
+    "add_dot4_ss": _add_dot4_ss,
+    "add_dot4_uu": _instructions(_byte_products("uu", "ab"), _Row("x4", _DOTPROD, _SDOT.format("u", "16b"))),
     # One word for all lanes is taken from the first lane of a register, which a load fills for nothing.
     "add_dot4_ss_each": _instructions(
         "return add_dot4_ss@(sum, a, splat@(b));", _Row("x4", _DOTPROD, _SDOT.format("s", "4b[0]"))

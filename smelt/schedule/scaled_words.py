@@ -9,17 +9,19 @@ second-level cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from smelt.cost import Profile
 from smelt.graph import Variable, upper
-from smelt.kernel import Action, Bind, Order, Region, Split, Stage, Unroll, extent
+from smelt.kernel import Action, Bind, Expression, Order, Region, Split, Stage, Unroll, extent
 from smelt.schedule.access import fitting, reductions, stride
 from smelt.schedule.choice import Actions, Candidate, Knobs
 from smelt.schedule.facts import loops, sizes
+from smelt.schedule.words import replaced
 
 MOST_WORDS = 32  # of an inner sum, whose loops are all written out
+MIXED = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply unsigned by signed bytes
 FEW_ROWS = 8  # that one pass over the matrix serves as it lies
 
 
@@ -39,7 +41,7 @@ class ScaledWords:
 def scaled_words(region: Region) -> ScaledWords | None:
     """What a region is that sums words inside of other sums; None for any other."""
     folds = reductions(region)
-    inner = [e for e in folds if e.arguments[0].op == "dot4_ss"]
+    inner = [e for e in folds if e.arguments[0].op in ("dot4_ss", "dot4")]
     if len(inner) != 1 or len(folds) < 2 or len(region.outputs) > 1:
         return None
     words, (output,) = inner[0].attribute.axes, region.outputs
@@ -55,6 +57,33 @@ def scaled_words(region: Region) -> ScaledWords | None:
     others = tuple(axis for axis in axes if axis not in (m, n))
     names = {e: name for name, e in region.named().items()}
     return ScaledWords(region, names[holds[0]], m, n, others, blocks, words)
+
+
+def _unsigned(region: Region) -> Region:
+    """The region with dots of unsigned by signed bytes where codes are never negative: what some processors have."""
+    for e in region.order():
+        if e.op == "dot4_ss" and _are_small(e.arguments[0]):
+            return replace(region, outputs=replaced(region, e, Expression("dot4", e.dtype, e.arguments)))
+    return region
+
+
+def _are_small(word: Expression) -> bool:
+    """Whether all bytes of a word are known to be below 128."""
+    match word.op:
+        case "and":
+            masks = [e.attribute for e in word.arguments if e.op == "const"]
+            return any(mask & 0x80808080 == 0 for mask in masks) or any(map(_are_small, word.arguments))
+        case "or":
+            return all(map(_are_small, word.arguments))
+        case "where":
+            return all(map(_are_small, word.arguments[1:]))
+        case "shr_bytes":
+            return word.arguments[1].op == "const" and word.arguments[1].attribute & 7 > 0
+        case "shl":  # of two bits by four, the highest stay clear
+            inner, by = word.arguments
+            masks = [e.attribute for e in inner.arguments if e.op == "const"] if inner.op == "and" else []
+            return by.op == "const" and any(mask << by.attribute & ~0x7F7F7F7F == 0 for mask in masks)
+    return False
 
 
 @dataclass(frozen=True)
@@ -85,7 +114,7 @@ class Scaled(Knobs):
 
 def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
     """Schedules for a region that sums words inside of other sums, the best first."""
-    facts = scaled_words(region)
+    facts = scaled_words(_unsigned(region) if profile.features & MIXED else region)
     if facts is None or profile.group_threads:
         return
     lanes = fitting(profile.vector_bytes // 4, facts.n)

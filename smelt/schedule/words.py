@@ -88,7 +88,7 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
         op = _DOTS[signs]
     total = Expression("reduce", y.dtype, (Expression(op, y.dtype, pair),), Fold("add", (w,)))
     result = total if correction is None else Expression("add", int32, (total, correction))
-    new = _replaced(region, y, result)
+    new = replaced(region, y, result)
     at = region.axes.index(k)
     axes = (*region.axes[:at], w, *([] if correction is None else [k]), *region.axes[at + 1 :])
     made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
@@ -194,7 +194,7 @@ def _bits(e: Expression, bits: int) -> Expression:
     return Expression("and", int32, (e, _constant((1 << bits) - 1)))
 
 
-def _replaced(region: Region, old: Expression, new: Expression) -> tuple[Output, ...]:
+def replaced(region: Region, old: Expression, new: Expression) -> tuple[Output, ...]:
     """The outputs with one expression in the place of another."""
     changed = {old: new}
     for e in region.order():
