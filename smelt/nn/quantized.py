@@ -80,9 +80,9 @@ class QuantizedWeight(Module):
 
     def numbers(self, at: Tensor | None = None) -> Tensor:
         """The weights of some rows, or of all, (..., inputs)."""
+        chosen = slice(self.rows) if at is None else at
         words, high, scale, minimum = (
-            None if part is None else _rows(part, self.rows) if at is None else _rows(part, self.rows)[at]
-            for part in (self.words, self.high, self.scale, self.minimum)
+            None if part is None else _rows(part)[chosen] for part in (self.words, self.high, self.scale, self.minimum)
         )
         assert words is not None and scale is not None
         codes = self.codes(words, high).expand_dims(-1)
@@ -98,9 +98,9 @@ class QuantizedWeight(Module):
     def product(self, x: Tensor) -> Tensor:
         """x (rows, inputs), rounded to 8 bits, times the weights: (rows, outputs)."""
         words, step, sums = rounded(x)
-        codes = self.codes(_rows(self.words, self.rows), None if self.high is None else _rows(self.high, self.rows))
+        codes = self.codes(_rows(self.words), None if self.high is None else _rows(self.high))
         dots = _binary("dot4_ss", codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
-        scale = _rows(self.scale, self.rows).astype(float32)
+        scale = _rows(self.scale).astype(float32)
         sums = sums.expand_dims(1)
         if self.halves == 1:
             dots = dots.sum((-2, -1), dtype=int32).expand_dims(-1)
@@ -111,8 +111,9 @@ class QuantizedWeight(Module):
             dots = dots - sums * self.zero
         each = dots.astype(float32) * scale
         if self.minimum is not None:
-            each = each + sums.astype(float32) * _rows(self.minimum, self.rows).astype(float32)
-        return (each * step.expand_dims(-1).expand_dims(-3)).sum((-2, -1))
+            each = each + sums.astype(float32) * _rows(self.minimum).astype(float32)
+        # Whole panels are computed: what is missing in the last one is left out of the result.
+        return (each * step.expand_dims(-1).expand_dims(-3)).sum((-2, -1))[:, : self.rows]
 
 
 class QuantizedLinear(Module):
@@ -163,10 +164,10 @@ def _binary(name: str, a: Tensor, b: Tensor | int) -> Tensor:
     return wrap(build.binary(name, node_of(a, name), other))
 
 
-def _rows(plane: Tensor, rows: int) -> Tensor:
+def _rows(plane: Tensor) -> Tensor:
     """A plane (n/16, …, 16) as its rows (n, …)."""
     moved = plane.moveaxis(-1, 1)
-    return moved.reshape(-1, *moved.shape[2:])[:rows]
+    return moved.reshape(-1, *moved.shape[2:])
 
 
 # --- planes, by NumPy

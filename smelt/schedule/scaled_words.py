@@ -22,6 +22,7 @@ from smelt.schedule.words import replaced
 
 MOST_WORDS = 32  # of an inner sum, whose loops are all written out
 MIXED = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply unsigned by signed bytes
+DOTS = MIXED | {"asimddp"}  # instructions for dots of bytes
 FEW_ROWS = 8  # that one pass over the matrix serves as it lies
 
 
@@ -119,9 +120,10 @@ def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
         return
     lanes = fitting(profile.vector_bytes // 4, facts.n)
     rows = 1 if facts.m is None else upper(extent(facts.m))
-    if rows <= FEW_ROWS:
-        yield Candidate.of("scaled", facts, Scaled(min(rows, 4), 4, lanes))
-    else:
+    if not profile.features & DOTS:  # what is spelled out gains nothing by tiles
+        yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
+        return
+    if rows > FEW_ROWS:
         yield Candidate.of("scaled", facts, Scaled(4, 4, lanes, staged=1))
-        yield Candidate.of("scaled", facts, Scaled(4, 4, lanes))
+    yield Candidate.of("scaled", facts, Scaled(min(rows, 4), 4, lanes))
     yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
