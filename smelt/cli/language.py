@@ -46,9 +46,6 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
         "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
     )
     one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
-    one.add_argument(
-        "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
-    )
 
 
 def add_sampling(one: argparse.ArgumentParser) -> None:
