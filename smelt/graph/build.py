@@ -309,7 +309,9 @@ def _not_taken(table: dict[str, ops.Function], function: str, dtype: DType, name
         return ArgumentError(f"{name or function}: there is no elementwise function called {function!r}")
     if dtype in dtypes.STORAGE:
         return only_stored(dtype, name or function)
-    taken = table[function].kinds
+    taken, only = table[function].kinds, table[function].only
+    if only is not None:
+        return DTypeError(f"{name or function}: {dtype} is not supported", rule=f"the operands must be {only}.")
     hint = "Cast first, for example with x.astype(sm.float32)."
     if "f" not in taken:
         hint = "Compare first: ~(x > 0), (x > 0) & (y > 0). Or cast, for example with x.astype(sm.int64)."

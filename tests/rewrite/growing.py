@@ -13,7 +13,7 @@ import numpy as np
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.graph import BINARY, UNARY, build, kind_letter
+from smelt.graph import BINARY, UNARY, build
 from smelt.graph.index import Dim, IndexLike, upper
 from smelt.graph.node import Node, make
 from smelt.graph.ops import Op, Span
@@ -246,11 +246,11 @@ def _elementwise() -> Iterator[Node]:
         if dtype in dtypes.STORAGE:
             continue
         constants = list(_constants(dtype))
-        functions = [name for name, function in UNARY.items() if kind_letter(dtype) in function.kinds]
+        functions = [name for name, function in UNARY.items() if function.takes(dtype)]
         inner = [build.unary(name, x) for name in functions]
         yield from (build.unary(name, z) for name in functions for z in (*constants, *inner) if z.dtype is dtype)
         for name, function in BINARY.items():
-            if kind_letter(dtype) in function.kinds:
+            if function.takes(dtype):
                 negated = [build.unary("neg", z) for z in (x, y)] if not dtype.is_bool else []
                 pairs = product((x, *negated, *constants), (x, y, *negated, *constants[:4]))
                 pairs = (*pairs, *product((x,), constants))
