@@ -130,7 +130,7 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
     decoder, _, _ = opened(model)
     most = max((task.get("batch", 1) for task in tasks), default=1)
     longest = max((max(task.get("read", 0), task.get("write", 0)) for task in tasks), default=1) + 2
-    programs = DecoderPrograms(decoder, most, min(longest, decoder.config.context))
+    programs = DecoderPrograms(decoder, most, min(longest, decoder.config.context), dtype="float16")
 
     def run(task: Mapping[str, int]) -> float:
         began = time.perf_counter()

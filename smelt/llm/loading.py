@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import smelt as sm
 from smelt.errors import ArgumentError
 from smelt.formats import Folder, Gguf
 from smelt.llm import models
@@ -52,7 +53,7 @@ def load(
     decoder, tokenizer, template = opened(model, report, exact=exact)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
-    programs = DecoderPrograms(decoder, slots, context)
+    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16)
     return LanguageModel(Path(model).stem if "/" in model else model, tokenizer, template, programs, queue_limit)
 
 

@@ -20,6 +20,7 @@ from smelt import tree
 from smelt.errors import ArgumentError, ContextLengthError
 from smelt.llm.cache import Cache, empty_cache
 from smelt.llm.decoder import Decoder, step
+from smelt.tensor import DTypeLike
 
 CHUNKS: Final = (32, 256)  # tokens of a prompt; each is a program to be compiled, and traced in every process
 # Rows for each number of slots: few sizes, the others are padded.
@@ -37,7 +38,14 @@ BATCHES: Final = {
 class DecoderPrograms:
     """Steps of one model, for at most `slots` texts of at most `context` tokens at once."""
 
-    def __init__(self, model: Decoder, slots: int = 1, context: int = 2048, chunks: Sequence[int] = CHUNKS) -> None:
+    def __init__(
+        self,
+        model: Decoder,
+        slots: int = 1,
+        context: int = 2048,
+        chunks: Sequence[int] = CHUNKS,
+        dtype: DTypeLike = sm.float32,
+    ) -> None:
         if not 1 <= slots <= max(BATCHES):
             raise ArgumentError(f"there are {slots} slots", rule=f"there are 1 to {max(BATCHES)}.")
         if not 2 <= context <= model.config.context:
@@ -47,7 +55,7 @@ class DecoderPrograms:
         self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
         self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
         self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= slots)
-        self.config = model.config
+        self.config, self._dtype = model.config, dtype  # of keys and values in the cache
         leaves, structure = tree.flatten(model)
         self._weights = tuple(leaves)
         # What a step reads: of an embedding that does not also make the logits, only some rows.
@@ -69,7 +77,7 @@ class DecoderPrograms:
     def reset(self) -> None:
         """Forget all texts: a new cache, with a slot for padding, and room for padding behind the longest text."""
         length = self.context + self.chunks[-1]
-        self._bound = self._step.bind(self._weights, empty_cache(self.config, self.slots + 1, length))
+        self._bound = self._step.bind(self._weights, empty_cache(self.config, self.slots + 1, length, self._dtype))
         self._embedding: Any = None  # with a cache of its own, once somebody asks
 
     def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
@@ -105,7 +113,7 @@ class DecoderPrograms:
         if not 0 < len(tokens) <= self.context:
             raise ContextLengthError(f"the text has {len(tokens)} tokens", rule=f"it has 1 to {self.context}.")
         if self._embedding is None:
-            cache = empty_cache(self.config, 1, self.context + self.chunks[-1])
+            cache = empty_cache(self.config, 1, self.context + self.chunks[-1], self._dtype)
             self._embedding = self._hidden.bind(self._weights, cache)
         total = np.zeros(self.config.width, np.float64)
         for start in range(0, len(tokens), self.chunks[-1]):

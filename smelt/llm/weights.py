@@ -81,7 +81,11 @@ def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False)
     if config.rope is not None and f"{GGUF_NAMES['frequencies']}.weight" in names:
         factors = parts.take("frequencies", (config.rope.dim // 2,))
         config = replace(config, rope=replace(config.rope, factors=tuple(factors.tolist())))
-    return _whole(config, parts)
+    model = _whole(config, parts)
+    if isinstance(file, Gguf):  # what has been laid out anew is not read there again
+        for name in file.entries:
+            file.drop(name)
+    return model
 
 
 def random_model(config: ModelConfig, seed: int = 0) -> Decoder:
