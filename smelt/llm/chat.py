@@ -11,13 +11,13 @@ import re
 import select
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smelt.errors import ArgumentError, ParseError
 from smelt.llm import rendering
 from smelt.llm.tokens import Tokenizer
+from smelt.locks import new_lock
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function", "ipython", "model"})
 _PLAIN: Final = re.compile(r"[A-Za-z_]*")
@@ -192,7 +192,7 @@ class _Child:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def answer(self, request: str) -> dict[str, str]:
         """What the process answers, or that it was over its limits."""

@@ -91,6 +91,21 @@ INTEGER_RULES: dict[str, Any] = {
     "shl": lambda a, b, d: _wrap(a << b if 0 <= b < d.bits else 0, d),
     "shr": lambda a, b, d: _wrap(a >> b if 0 <= b < d.bits else 0, d),
 }
+
+
+def _bytes(words: NDArray[Any], kind: str) -> NDArray[Any]:
+    return np.ascontiguousarray(words)[:, None].view(kind).astype(np.int32)
+
+
+def _shifted_bytes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    places = np.arange(0, 32, 8)
+    return ((_bytes(a, "u1") >> (b & 7)[:, None]).astype(np.int64) << places).sum(-1).astype(np.int32)
+
+
+def _dot_of_bytes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    return (_bytes(a, "i1") * _bytes(b, "i1")).sum(-1, dtype=np.int32)
+
+
 NUMPY: dict[str, Any] = {
     **{"neg": np.negative, "abs": np.abs, "sign": np.sign, "not": np.invert, "isnan": np.isnan},
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide},
@@ -98,6 +113,7 @@ NUMPY: dict[str, Any] = {
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
     **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal},
     **{"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round},
+    **{"shr_bytes": _shifted_bytes, "dot4_ss": _dot_of_bytes},
 }
 
 
