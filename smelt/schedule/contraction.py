@@ -15,7 +15,7 @@ from smelt.cost import Profile
 from smelt.cost.kernel import rows_in_cache
 from smelt.dtypes import float32
 from smelt.graph import upper
-from smelt.kernel import extent, walk
+from smelt.kernel import Expression, extent, walk
 from smelt.schedule.access import fitting, lies_along, lies_in_panels, stride, vector_lanes
 from smelt.schedule.choice import Candidate
 from smelt.schedule.facts import Contraction, sizes
@@ -217,7 +217,7 @@ def _panels(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     panels = min(STREAMED_COLUMNS // tile.panel, share, there)
     if panels > 1:
         tiling = replace(tile, panels=panels, depth=_depth(c, panels * tile.panel, profile), right="panels")
-        if c.left.op not in ("load", "cast"):
+        if _is_made(c.left):
             yield replace(tiling, left="rows")
         yield tiling
 
@@ -229,7 +229,7 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
         tiling, wide = replace(tiling, height=TILE_ROWS, beside=TILE_VECTORS // wide), TILE_VECTORS
     tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // tile.panel)
     tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
-    if c.left.op not in ("load", "cast") or (c.left.op == "load" and c.left.attribute.mask):
+    if _is_made(c.left) or (c.left.op == "load" and c.left.attribute.mask):
         yield replace(tiling, left="rows", right="rows")
     if _is_small(c, tile.panel, profile):
         yield tiling
@@ -239,6 +239,16 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
 
 
 # --- how much at a time
+
+
+def _is_made(operand: Expression) -> bool:
+    """Whether the numbers of an operand are not what memory holds: a row of a tile makes each anew for every panel.
+
+    A 16-bit float is widened by itself before it fills a vector, in the unit that shuffles, which takes twice as long
+    as the products with it.
+    """
+    stored = operand.attribute.buffer.dtype if operand.op == "load" else operand.dtype
+    return operand.op not in ("load", "cast") or stored is not operand.dtype
 
 
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:

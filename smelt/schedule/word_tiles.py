@@ -9,7 +9,7 @@ from smelt.cost import Profile
 from smelt.kernel import Matrix, Region, Split, Stage, rows_of
 from smelt.schedule.access import fitting, lies_in_panels
 from smelt.schedule.choice import Actions, Candidate
-from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
+from smelt.schedule.contraction import FEW_ROWS, PACKED_SHARE, STREAMED_COLUMNS, TILE_ROWS, TILE_VECTORS, rows_of_vectors
 from smelt.schedule.facts import Contraction, contraction_of, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
@@ -99,12 +99,17 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
         return
     columns, size = sizes([c.n]), sizes([c.k])
     width = min(TILE_VECTORS if profile.vector_registers >= 32 else TILE_VECTORS // 2, -(-columns // lanes))
-    panels = _panels(-(-columns // (width * lanes)), 2 * profile.cores, PANELS)
-    blocks = -(-size // BLOCK_WORDS)
+    # What is packed at a time is met by every tile of rows: it has to stay in the second cache. For few rows reading B
+    # is what matters, in the order in which it lies.
+    there, held = -(-columns // (width * lanes)), profile.l2_bytes // PACKED_SHARE // (4 * width * lanes)
+    wide = _panels(there, 2 * profile.cores, STREAMED_COLUMNS // (width * lanes)) if c.height <= FEW_ROWS else 0
+    blocks = -(-size // max(1, held // wide if wide else min(BLOCK_WORDS, held)))
+    depth = -(-size // blocks)
+    panels = wide or _panels(there, 2 * profile.cores, min(PANELS, held // depth))
     tiling = Tiling(
         *(TILE_ROWS, width, lanes),
         panels=panels,
-        depth=-(-size // blocks) if blocks > 1 else 0,
+        depth=depth if blocks > 1 else 0,
         left="" if words.a_along else "columns",
         right="panels",
         unroll=8,
