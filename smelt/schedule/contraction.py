@@ -125,7 +125,10 @@ def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     lying = _lying(c, tile) if c.is_static(c.n, c.k) and len(c.summed) == 1 else None
     if lying is not None:
         tasks = sizes(c.batch) * -(-sizes([c.n]) // lying.panel)
-        yield _cut_rows(c, replace(lying, depth=_depth(c, lying.panel, profile)), lying.width, tasks, 1, profile)
+        lying = replace(lying, depth=_depth(c, lying.panel, profile), left="rows" if _is_widened(c.left) else "")
+        if _is_widened(c.right) and c.height > FEW_ROWS:  # widened once for all rows
+            lying = replace(lying, right="rows")
+        yield _cut_rows(c, lying, lying.width, tasks, 1, profile)
 
 
 def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
@@ -241,14 +244,16 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
 # --- how much at a time
 
 
-def _is_made(operand: Expression) -> bool:
-    """Whether the numbers of an operand are not what memory holds: a row of a tile makes each anew for every panel.
-
-    A 16-bit float is widened by itself before it fills a vector, in the unit that shuffles, which takes twice as long
-    as the products with it.
+def _is_widened(operand: Expression) -> bool:
+    """Whether memory holds an operand in fewer bits. A row of a tile widens one number at a time, before it fills a
+    vector, in the unit that shuffles: that takes twice as long as the products with it.
     """
-    stored = operand.attribute.buffer.dtype if operand.op == "load" else operand.dtype
-    return operand.op not in ("load", "cast") or stored is not operand.dtype
+    return operand.op == "load" and operand.attribute.buffer.dtype is not operand.dtype
+
+
+def _is_made(operand: Expression) -> bool:
+    """Whether the numbers of an operand are computed from what memory holds: for a row of a tile, at every panel."""
+    return operand.op not in ("load", "cast") or _is_widened(operand)
 
 
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:
