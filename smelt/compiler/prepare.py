@@ -89,6 +89,8 @@ def _wish(node: Node, made: Container[Node], profile: Profile) -> Wish | None:
 
 def _is_word(factor: Node) -> bool:
     """Whether what meets a matrix of bytes is made of bytes, too, so that words are multiplied."""
+    while factor.op in (Op.RESHAPE, Op.PERMUTE):
+        factor = factor.sources[0]
     return factor.op is Op.CAST and factor.sources[0].dtype in (int8, uint8)
 
 

@@ -65,6 +65,9 @@ def test_a_matrix_of_bytes_that_no_bytes_meet_stays_as_it_is() -> None:
     x, w = argument(0, int32, 4, 1024), argument(1, int8, 1024, 1088, steady=True)
     product = build.contract(x, build.cast(w, int32), (0, 1), (1, 2), (0, 2))
     assert prepare([product], 2, AVX512)[0] == [product]
+    row = build.reshape(build.cast(argument(0, int8, 1, 1024), int32), (1024,))  # as one row is multiplied
+    product = build.contract(row, build.cast(w, int32), (0,), (0, 1), (1,))
+    assert prepare([product], 2, AVX512)[0] != [product]
 
 
 @pytest.mark.parametrize("turned", [False, True])
