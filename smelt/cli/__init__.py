@@ -45,6 +45,7 @@ _MODULES = {
     "generate": "let a language model continue a text",
     "serve": "answer the requests of others, by OpenAI's protocol",
     "models": "language models known by name: list, get, verify, remove",
+    "convert": "write a language model as another kind of file, or with fewer bits",
     "perplexity": "how surprised a language model is by a text",
     "llm-bench": "how quick a language model is here, beside llama.cpp",
 }
