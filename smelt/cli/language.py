@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "smollm2"
 MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
-RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 1b or 8b"
+RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 0.5b, 1b, 1.5b, 3b or 8b; 1b:f32 for a type"
 
 # option, type, default, help
 _SAMPLING: Final = (

@@ -1,7 +1,7 @@
 """A tokenizer as files describe it: the way back to the metadata of a GGUF file, and to a tokenizer.json.
 
-What is written is read again by `smelt.llm.conversion` and compared on texts: tokenizers differ in more than files of the
-other kind can say, and a model whose text is cut in another way is fluent and wrong.
+What is written is read again by `smelt.llm.conversion` and compared on texts: tokenizers differ in more than files of
+the other kind can say, and a model whose text is cut in another way is fluent and wrong.
 """
 
 from __future__ import annotations
