@@ -110,7 +110,8 @@ class Grammar:
     def accept(self, token: int) -> None:
         """Go on by a token that was allowed."""
         self._matcher.consume_token(token)
-        self.is_done = self._matcher.is_stopped()
+        # It also stops where no token can say what must come next: `allowed` tells that.
+        self.is_done = self._matcher.is_stopped() and not self._matcher.is_error()
 
 
 def _check_size(text: str) -> None:
