@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from smelt.llm.chat import ChatTemplate
 from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.decoder import Decoder
 from smelt.llm.language import LanguageModel
+from smelt.llm.lora import load_adapter
 from smelt.llm.programs import DecoderPrograms
 from smelt.llm.tokens import Tokenizer
 from smelt.llm.weights import from_gguf, from_huggingface, random_model
@@ -41,12 +43,14 @@ def load(
     context: int | None = None,
     queue_limit: int = 64,
     exact: bool = False,
+    adapter: str | os.PathLike[str] | None = None,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
-    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory.
+    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `adapter` is a
+    folder of PEFT, whose LoRA matrices are put beside the layers.
     `random:tiny`, `random:135m` up to `random:8b` are models with random weights and tokens for bytes, for tests and
     measurements; all but the first have about 5 bits a weight, and `random:1b:f32` or `random:1b:q8_0` others.
 
@@ -56,6 +60,8 @@ def load(
     (4, 'length')
     """
     decoder, tokenizer, template = opened(model, report, exact=exact)
+    if adapter is not None:
+        decoder = load_adapter(decoder, adapter)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
     programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16)
