@@ -45,8 +45,10 @@ _MODULES = {
     "generate": "let a language model continue a text",
     "serve": "answer the requests of others, by OpenAI's protocol",
     "models": "language models known by name: list, get, verify, remove",
+    "convert": "another kind of file of a model, or fewer bits",
     "perplexity": "how surprised a language model is by a text",
-    "llm-bench": "how quick a language model is here, beside llama.cpp",
+    "compare": "a language model here and a hosted one, side by side",
+    "llm-bench": "how quick a language model is here, beside others",
 }
 
 _EXAMPLES = """examples:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "smollm2"
 MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
-RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 1b or 8b"
+RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 0.5b, 1b, 1.5b, 3b or 8b; 1b:f32 for a type"
 
 # option, type, default, help
 _SAMPLING: Final = (
@@ -45,6 +45,7 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
     one.add_argument(
         "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
     )
+    one.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter, as PEFT writes it")
     one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
 
 
@@ -70,9 +71,8 @@ def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> La
     if arguments.random:
         print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
     with fetching(name) as report:
-        return load(
-            name, slots=slots, context=arguments.context, queue_limit=queue, exact=arguments.exact, report=report
-        )
+        options = {"exact": arguments.exact, "adapter": arguments.adapter, "report": report}
+        return load(name, slots=slots, context=arguments.context, queue_limit=queue, **options)
 
 
 class fetching:

@@ -6,14 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from smelt.cli import language
+from smelt.cli import compare, language
+
+if TYPE_CHECKING:
+    from smelt.llm import hosted
 
 _EXAMPLES: Final = """  smelt llm-bench                          smollm2: 512 tokens read, 128 written
   smelt llm-bench model.gguf -p 512 -n 128 -t 1,2 -b 1,4,8
   smelt llm-bench --peers llama.cpp        beside llama.cpp (pip install xllamacpp), taking turns
-  smelt llm-bench --random 1b --json
+  smelt llm-bench --peers transformers     beside transformers and torch, with the same weights in f32
+  smelt llm-bench --hosted https://api.cerebras.ai/v1      beside a hosted API (CEREBRAS_API_KEY)
+  smelt llm-bench --random 8b --json       random weights of a size; others: tiny, 135m, 0.5b, 1b, 1.5b, 3b
 
 Written tokens are counted over the whole batch. "of memory" is the share of the bandwidth, measured in the same
 run, with which the weights were read.
@@ -37,7 +42,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("-t", "--threads", type=_numbers, default=[1], help="numbers of threads, as in 1,2")
     one.add_argument("-b", "--batch", type=_numbers, default=[1], help="how many texts at once, as in 1,4,8")
     one.add_argument("-r", "--rounds", type=int, default=3, help="how often; the median counts (3)")
-    one.add_argument("--peers", default="", metavar="NAMES", help="who else: llama.cpp")
+    one.add_argument("--peers", default="", metavar="NAMES", help="who else: llama.cpp, transformers")
+    one.add_argument("--hosted", metavar="URL", help="ask an API of OpenAI's shape, too; its key is in the environment")
+    one.add_argument("--hosted-model", metavar="NAME", help="the model to ask there; by default the first one listed")
     one.add_argument("--json", action="store_true", help="print JSON instead of a table")
     one.set_defaults(run=main)
     return one.parse_args(words)
@@ -64,11 +71,28 @@ def main(arguments: argparse.Namespace) -> int:
     )
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
+    told = [] if arguments.hosted is None else _hosted(arguments)
     if arguments.json:
-        print(json.dumps({"model": name, "machine": machine(), "rows": rows}, default=str))
+        answers = [said.row() for said in told]
+        print(json.dumps({"model": name, "machine": machine(), "rows": rows, "hosted": answers}, default=str))
     else:
-        print("\n".join(_table(rows)))
+        print("\n".join([*_table(rows), *map(compare.figures, told)]))
     return 0
+
+
+def _hosted(arguments: argparse.Namespace) -> Sequence[hosted.Said]:
+    """A message to the model here and to a hosted one; nobody without a key."""
+    from smelt.llm import hosted as there
+    from smelt.llm import load
+
+    api = there.found_in(url=arguments.hosted)
+    if api is None:
+        print(f"smelt: {there.without_key(arguments.hosted)}", file=sys.stderr)
+        return ()
+    their_model = there.chosen(api, arguments.hosted_model)
+    with load(language.name_of(arguments)) as model:
+        model.generate("x", max_tokens=2)
+        return there.compared(model, api, their_model, compare.PROMPT, arguments.tokens or 1)
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:

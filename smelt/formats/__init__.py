@@ -1,8 +1,8 @@
 """Files in and out. What is read is hostile until every number in it has been checked; what is written is whole."""
 
-from smelt.formats.blocks import Codes
+from smelt.formats.blocks import BLOCKS, Codes
 from smelt.formats.checked_json import json_object
-from smelt.formats.gguf import Gguf, write_gguf
+from smelt.formats.gguf import Gguf, Later, write_gguf
 from smelt.formats.huggingface import Folder
 from smelt.formats.models import load, save
 from smelt.formats.png import save_png
@@ -10,9 +10,11 @@ from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import write_whole
 
 __all__ = [
+    "BLOCKS",
     "Codes",
     "Folder",
     "Gguf",
+    "Later",
     "SafeTensors",
     "json_object",
     "load",

@@ -20,7 +20,7 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -348,16 +348,27 @@ def _refuse(path: str, what: str, hint: str = "Was it cut off, or changed, or is
 # --- writing
 
 
+class Later(NamedTuple):
+    """A tensor that is made when it is written: its format, the shape of its numbers, and what gives these numbers, or
+    as uint8 the blocks.
+    """
+
+    format: str
+    shape: tuple[int, ...]
+    make: Callable[[], NDArray[Any]]
+
+
 def write_gguf(
     path: PathLike,
     metadata: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any] | tuple[str, NDArray[Any]]],
+    tensors: Mapping[str, NDArray[Any] | tuple[str, NDArray[Any]] | Later],
 ) -> None:
     """Write a model, whole: an older file stays until the new one is complete.
 
     A tensor is an array, or a pair: the name of a format and numbers to quantize, or as uint8 the blocks themselves, as
-    `Gguf.raw` gives them. Of the metadata, Python's integers become uint32 if they can, floats float32, and lists of
-    integers int32 if they can; NumPy's scalars and arrays keep their type.
+    `Gguf.raw` gives them; or it is made `Later`, so that no two need be in memory. Of the metadata, Python's integers
+    become uint32 if they can, floats float32, and lists of integers int32 if they can; NumPy's scalars and arrays keep
+    their type.
     """
     alignment = metadata.get(ALIGNMENT_NAME, ALIGNMENT)
     if not isinstance(alignment, int) or not is_alignment(alignment):
@@ -388,6 +399,8 @@ def _padded(size: int, alignment: int) -> int:
 
 def _format(name: str, value: Any) -> tuple[Block, tuple[int, ...]]:
     """The format of a tensor, and the shape of its numbers."""
+    if isinstance(value, Later):  # the sizes of its numbers, without the numbers
+        value = (value.format, np.broadcast_to(np.float32(0), value.shape))
     kind, array = value if isinstance(value, tuple) and len(value) == 2 else (None, value)
     if not isinstance(array, np.ndarray):
         raise ArgumentError(
@@ -416,7 +429,7 @@ def _bytes_of(value: Any) -> NDArray[Any]:
     """What is written for a tensor."""
     if not isinstance(value, tuple):
         return value  # type: ignore[no-any-return]
-    kind, array = value
+    kind, array = (value.format, value.make()) if isinstance(value, Later) else value
     return array if array.dtype == np.uint8 else BLOCKS[kind].quantize(array)
 
 

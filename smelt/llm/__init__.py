@@ -14,13 +14,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smelt.llm.conversion import convert
     from smelt.llm.language import Answer, LanguageModel
     from smelt.llm.loading import load
     from smelt.llm.sampling import Sampling
 
-__all__ = ["load", "LanguageModel", "Answer", "Sampling"]
+__all__ = ["load", "convert", "LanguageModel", "Answer", "Sampling"]
 
-_WHERE = {"load": "loading", "LanguageModel": "language", "Answer": "language", "Sampling": "sampling"}
+_WHERE = {
+    "load": "loading",
+    "convert": "conversion",
+    "LanguageModel": "language",
+    "Answer": "language",
+    "Sampling": "sampling",
+}
 
 
 def __getattr__(name: str) -> Any:

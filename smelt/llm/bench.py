@@ -19,7 +19,7 @@ from typing import Any, Final
 from smelt.errors import ArgumentError
 from smelt.llm import models
 
-CONTENDERS: Final = ("smelt", "llama.cpp")
+CONTENDERS: Final = ("smelt", "llama.cpp", "transformers")
 _PROBED: Final = 1 << 28  # bytes that are read to see how fast memory is
 _PATIENCE: Final = 5.0  # seconds for a contender to end by itself
 
@@ -194,11 +194,17 @@ def _llama_cpp(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> 
     return {}, run
 
 
+def _transformers(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tuple[dict[str, Any], Any]:
+    from smelt.llm.peer_transformers import contender
+
+    return contender(model, threads, tasks)
+
+
 def main(name: str, model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> None:
     """Be a contender: what others print goes to stderr, and answers to stdout."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    facts, run = (_smelt if name == "smelt" else _llama_cpp)(model, threads, tasks)
+    facts, run = {"smelt": _smelt, "llama.cpp": _llama_cpp, "transformers": _transformers}[name](model, threads, tasks)
     print(json.dumps(facts), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps({"seconds": run(json.loads(line))}), file=answers, flush=True)

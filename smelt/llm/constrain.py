@@ -83,9 +83,10 @@ class Grammars:
 
     def _made(self, grammar: str) -> Grammar:
         matcher = self._guidance.LLMatcher(self._tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise ArgumentError(f"the grammar is not usable: {matcher.get_error():.500}")
-        return Grammar(matcher, self._size)
+        found = Grammar(matcher, self._size)
+        if not found.allowed().any():  # of what can never be said, one should hear before it is tried
+            raise ArgumentError("the grammar is not usable: it allows no answer")
+        return found
 
 
 class Grammar:
@@ -99,7 +100,8 @@ class Grammar:
         """Which tokens may come next; `ArgumentError` if the grammar became too hard."""
         mask = self._matcher.compute_bitmask()
         if self._matcher.is_error():
-            raise ArgumentError(f"the grammar is not usable: {self._matcher.get_error():.500}")
+            said = self._matcher.get_error().partition("\n")[0]  # what follows is the state of the parser
+            raise ArgumentError(f"the grammar is not usable: {said:.500}")
         found = np.zeros(self._size, np.bool_)
         bits = np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")[: self._size]
         found[: len(bits)] = bits
@@ -108,7 +110,8 @@ class Grammar:
     def accept(self, token: int) -> None:
         """Go on by a token that was allowed."""
         self._matcher.consume_token(token)
-        self.is_done = self._matcher.is_stopped()
+        # It also stops where no token can say what must come next: `allowed` tells that.
+        self.is_done = self._matcher.is_stopped() and not self._matcher.is_error()
 
 
 def _check_size(text: str) -> None:

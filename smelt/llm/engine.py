@@ -216,8 +216,9 @@ class Engine:
         while self._calls:
             self._calls.popleft()[1].cancel()
 
-    def _chooser(self, request: Request) -> Chooser:
-        prompt, context, vocabulary = request.prompt, self.programs.context, self.programs.vocabulary
+    def check_prompt(self, prompt: Sequence[int]) -> None:
+        """Refuse tokens that cannot be read: none, too many, or such that the model does not have."""
+        context, vocabulary = self.programs.context, self.programs.vocabulary
         if not prompt:
             raise ArgumentError("the prompt is empty", rule="it has one token at least.")
         if len(prompt) >= context:
@@ -228,9 +229,12 @@ class Engine:
             )
         if not 0 <= min(prompt) <= max(prompt) < vocabulary:
             raise ArgumentError("the prompt has tokens that the model does not have", rule=f"0 to {vocabulary - 1}.")
+
+    def _chooser(self, request: Request) -> Chooser:
+        self.check_prompt(request.prompt)
         if request.max_tokens is not None and request.max_tokens < 1:
             raise ArgumentError(f"max_tokens is {request.max_tokens}", rule="it is at least 1.")
-        return Chooser(request.sampling, prompt, vocabulary)
+        return Chooser(request.sampling, request.prompt, self.programs.vocabulary)
 
     def compile(self, report: Callable[[int, int], None] | None = None) -> None:
         """Compile all programs, those that choose tokens included, before the first request."""

@@ -75,6 +75,7 @@ class LanguageModel:
         if embed is None:
             raise ArgumentError(f"{self.name} has no embeddings")
         tokens = self.tokens(text)
+        self.engine.check_prompt(tokens)
         found: NDArray[np.float32] = self.engine.call(lambda: embed(tokens)).result()
         return found
 

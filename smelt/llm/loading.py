@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from smelt.llm.chat import ChatTemplate
 from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.decoder import Decoder
 from smelt.llm.language import LanguageModel
+from smelt.llm.lora import load_adapter
 from smelt.llm.programs import DecoderPrograms
 from smelt.llm.tokens import Tokenizer
 from smelt.llm.weights import from_gguf, from_huggingface, random_model
@@ -24,9 +26,14 @@ CONTEXT: Final = 2048  # positions of a slot, unless more are asked for: they ta
 _SIZES: Final = {
     "tiny": (2, 64, 4, 2, 16, 128, 512),
     "135m": (30, 576, 9, 3, 64, 1536, 49152),
+    "0.5b": (24, 896, 14, 2, 64, 4864, 151936),
     "1b": (16, 2048, 32, 8, 64, 8192, 128256),
+    "1.5b": (28, 1536, 12, 2, 128, 8960, 151936),
+    "3b": (28, 3072, 24, 8, 128, 8192, 128256),
     "8b": (32, 4096, 32, 8, 128, 14336, 128256),
 }
+RANDOM_TYPES: Final = ("f32", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
+_USUAL: Final = "q4_1"
 
 
 def load(
@@ -36,14 +43,16 @@ def load(
     context: int | None = None,
     queue_limit: int = 64,
     exact: bool = False,
+    adapter: str | os.PathLike[str] | None = None,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
-    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory.
-    `random:tiny`, `random:135m`, `random:1b` and `random:8b` are models with random weights and tokens for bytes, for
-    tests and measurements.
+    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `adapter` is a
+    folder of PEFT, whose LoRA matrices are put beside the layers.
+    `random:tiny`, `random:135m` up to `random:8b` are models with random weights and tokens for bytes, for tests and
+    measurements; all but the first have about 5 bits a weight, and `random:1b:f32` or `random:1b:q8_0` others.
 
     >>> with load("random:tiny", context=64) as model:
     ...     answer = model.generate("Hello", max_tokens=4)
@@ -51,6 +60,8 @@ def load(
     (4, 'length')
     """
     decoder, tokenizer, template = opened(model, report, exact=exact)
+    if adapter is not None:
+        decoder = load_adapter(decoder, adapter)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
     programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16)
@@ -80,17 +91,27 @@ def opened(
     return decoder, tokenizer, ChatTemplate(text, tokenizer, trusted=model in models.MODELS) if text else None
 
 
-def _random(size: str) -> tuple[Decoder, Tokenizer, ChatTemplate]:
-    if size not in _SIZES:
-        raise ArgumentError(f"there is no random model {size!r:.80}", rule=f"sizes are {', '.join(_SIZES)}.")
+def random_config(name: str) -> tuple[ModelConfig, str]:
+    """The config of a random model by its size, and the type of its weights: `8b`, or `8b:f32`."""
+    size, _, kind = name.partition(":")
+    kind = kind or ("f32" if size == "tiny" else _USUAL)
+    if size not in _SIZES or kind not in RANDOM_TYPES:
+        rule = f"sizes are {', '.join(_SIZES)}, and types after a colon {', '.join(RANDOM_TYPES)}."
+        raise ArgumentError(f"there is no random model {name!r:.80}", rule=rule)
     layers, width, heads, kv_heads, head_dim, hidden, vocabulary = _SIZES[size]
     rope = Rope(head_dim, 10000.0)
     config = ModelConfig(
         "llama", layers, width, heads, kv_heads, head_dim, hidden, vocabulary, 8192, 1e-5, rope, tied=True
     )
-    tokenizer = Tokenizer.from_gguf_metadata(_byte_tokens(vocabulary))
+    return config, kind
+
+
+def _random(name: str) -> tuple[Decoder, Tokenizer, ChatTemplate]:
+    config, kind = random_config(name)
+    tokenizer = Tokenizer.from_gguf_metadata(_byte_tokens(config.vocabulary))
     template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
-    return random_model(config), tokenizer, ChatTemplate(template, tokenizer, trusted=True)
+    model = random_model(config, kind=kind.upper())
+    return model, tokenizer, ChatTemplate(template, tokenizer, trusted=True)
 
 
 def _byte_tokens(vocabulary: int) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import ParseError
-from smelt.formats import Codes, Folder, Gguf
+from smelt.formats import BLOCKS, Codes, Folder, Gguf
 from smelt.llm.config import ModelConfig
 from smelt.llm.decoder import Attention, Beside, Block, Decoder, Layer, MixtureOfExperts, Mlp
 from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
@@ -88,9 +88,11 @@ def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False)
     return model
 
 
-def random_model(config: ModelConfig, seed: int = 0) -> Decoder:
-    """A model of this size with random weights: for tests and measurements, not for reading what it says."""
-    return build(config, _RandomParts(seed))
+def random_model(config: ModelConfig, seed: int = 0, kind: str = "F32") -> Decoder:
+    """A model of this size with random weights: for tests and measurements, not for reading what it says. `kind` is
+    the block format of its matrices, if any.
+    """
+    return build(config, _RandomParts(seed, kind))
 
 
 class _FileParts:
@@ -168,8 +170,8 @@ class _FileParts:
 class _RandomParts:
     """Random numbers for all that is asked for."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = np.random.default_rng(seed)
+    def __init__(self, seed: int, kind: str) -> None:
+        self._random, self._kind = np.random.default_rng(seed), kind
 
     def has(self, role: str) -> bool:
         return role not in ("qkv",)
@@ -179,7 +181,14 @@ class _RandomParts:
         return drawn + np.float32(role.endswith("norm") and kind == "weight")
 
     def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
-        return None
+        row = BLOCKS["Q8_0" if role in ("embedding", "head") else self._kind]
+        if self._kind == "F32" or shape[1] % row.size:
+            return None
+        most = 1 << sum(field.bits for field in row.fields)
+        codes = np.frombuffer(self._random.bytes(shape[0] * shape[1]), np.uint8).reshape(shape)
+        # Codes are even, with a spread of most / √12; weights get that of `take`.
+        scale = np.full((shape[0], shape[1] // row.size), 0.02 * 12**0.5 / most, np.float32)
+        return Codes(codes & np.uint8(most - 1), row.zero, scale, None if row.zero else scale * np.float32(-most / 2))
 
 
 def _whole(config: ModelConfig, parts: _FileParts) -> Decoder:

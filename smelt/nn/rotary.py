@@ -51,8 +51,8 @@ class RotaryEmbedding(Module):
         if dim % 2:
             raise ArgumentError(f"RotaryEmbedding: dim is {dim}", rule="it must be even: features are turned in pairs.")
         self.base = float(real_number(base, "RotaryEmbedding", "base"))
-        if not self.base > 0:
-            raise ArgumentError(f"RotaryEmbedding: base is {base!r}", rule="it must be positive.")
+        if not 0 < self.base < math.inf:
+            raise ArgumentError(f"RotaryEmbedding: base is {base!r}", rule="it must be positive and finite.")
         self.interleaved = flag(interleaved, "RotaryEmbedding", "interleaved")
         self.scaling = _chosen(scaling)
         self.factors = _each_pair(factors, self.dim // 2)

@@ -11,7 +11,7 @@ from smelt.cli import main
 from smelt.config import configure
 
 TINY = ["--random", "tiny", "--context", "128"]
-COMMANDS = ["chat", "generate", "serve", "models", "perplexity", "llm-bench"]
+COMMANDS = ["chat", "generate", "serve", "models", "perplexity", "llm-bench", "convert", "compare"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

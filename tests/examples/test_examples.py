@@ -58,6 +58,17 @@ def test_karate_quick(tmp_path: Path) -> None:
     assert run(tmp_path, "karate_gcn", "--quick").number(r"right side: (\d+) of 34") >= 20
 
 
+def test_a_server_and_its_client_quick(tmp_path: Path) -> None:
+    done = run(tmp_path, "serve_and_call", "--quick")
+    assert "by the schema: city is str, is_capital is bool\n" in done.out
+    assert done.out.count("Say a word that begins with") == 4
+
+
+def test_lora_quick(tmp_path: Path) -> None:
+    done = run(tmp_path, "lora_text", "--quick")
+    assert done.number(r"([\d.]+) at last") < done.number(r"([\d.]+) at first")
+
+
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_files_are_short_and_say_what_they_teach(file: Path) -> None:
     text = file.read_text(encoding="utf-8")

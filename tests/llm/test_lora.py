@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt import llm
 from smelt.errors import ParseError
 from smelt.llm.lora import adapted, load_adapter
 from smelt.llm.weights import from_gguf, from_huggingface
@@ -73,3 +74,17 @@ def test_neighbors_and_halves() -> None:
     np.testing.assert_allclose(
         at_once(found, TOKENS), at_once(from_huggingface(CONFIGS["llama"], Held(merged)), TOKENS), atol=1e-4
     )
+
+
+def test_a_model_is_loaded_with_an_adapter(tmp_path: Path) -> None:
+    parts = {
+        "model.layers.0.self_attn.q_proj.lora_A.weight": np.ones((2, 64), np.float32),
+        "model.layers.0.self_attn.q_proj.lora_B.weight": np.ones((64, 2), np.float32),
+    }
+    sm.save({name: sm.from_numpy(array) for name, array in parts.items()}, tmp_path / "adapter_model.safetensors")
+    (tmp_path / "adapter_config.json").write_text(json.dumps(CONFIG))
+    vectors = []
+    for adapter in (None, tmp_path):
+        with llm.load("random:tiny", context=64, adapter=adapter) as model:
+            vectors.append(model.embed("Hello"))
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3

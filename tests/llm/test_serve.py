@@ -16,7 +16,7 @@ import pytest
 from smelt.errors import ArgumentError
 from smelt.llm.language import LanguageModel
 from smelt.llm.serve import application, run
-from smelt.llm.serve.app import Limits
+from smelt.llm.serve.app import Limits, configured
 from tests.llm.tiny import Bytes, History, Lines
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -58,11 +58,10 @@ class Client:
 
 @contextlib.contextmanager
 def served(key: str | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
-    model = LanguageModel(
-        "tiny", Bytes(), Lines(), History(**{"slots": 3, "context": 128, "vocabulary": 129} | programs), queue
-    )
+    made = programs.pop("made", History)(**{"slots": 3, "context": 128, "vocabulary": 129} | programs)
+    model = LanguageModel("tiny", Bytes(), Lines(), made, queue)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application(model, key, limits), log_level="error", lifespan="off"))
+    server = uvicorn.Server(configured(application(model, key, limits)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -13,6 +13,7 @@ import smelt as sm
 from smelt.errors import ArgumentError, ParseError
 from smelt.formats import write_gguf
 from smelt.llm.config import ModelConfig, Rope
+from smelt.llm.loading import RANDOM_TYPES, random_config
 from smelt.llm.perplexity import perplexity
 from smelt.llm.weights import from_gguf, from_huggingface, load_model, random_model
 from tests.llm.converted import converted
@@ -141,3 +142,23 @@ def test_metadata_that_is_refused() -> None:
     ]:
         with pytest.raises((ParseError, ArgumentError), match=message):
             from_gguf({**metadata, **change}, Held(arrays))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RANDOM_TYPES if kind != "f32"])
+def test_random_models_in_blocks_have_numbers_of_the_usual_size(kind: str) -> None:
+    config, found = random_config(f"tiny:{kind}")
+    model = random_model(config, kind=found.upper())
+    layer = model.blocks[0].attention.out
+    assert isinstance(layer, sm.nn.QuantizedLinear)
+    weight = layer(sm.eye(64)).numpy()
+    assert abs(weight.mean()) < 2e-3
+    assert 0.015 < weight.std() < 0.025
+    assert isinstance(model.head, sm.nn.QuantizedLinear)
+
+
+def test_random_models_that_are_not_known_are_refused() -> None:
+    for name in ("9b", "tiny:q9", "tiny:f32:f32"):
+        with pytest.raises(ArgumentError, match="no random model"):
+            random_config(name)
+    assert random_config("8b")[1] == "q4_1"
+    assert random_config("tiny")[1] == "f32"

@@ -108,6 +108,7 @@ POSITIONS: list[Mistake] = [
     (lambda: nn.RotaryEmbedding(3), ArgumentError, "must be even"),
     (lambda: nn.RotaryEmbedding(0), ArgumentError, "dim is 0"),
     (lambda: nn.RotaryEmbedding(4, base=0), ArgumentError, "base is 0"),
+    (lambda: nn.RotaryEmbedding(4, base=float("inf")), ArgumentError, "base is inf"),
     (lambda: nn.RotaryEmbedding(4, factors=[1.0]), ArgumentError, "each of the 2 pairs"),
     (lambda: nn.RotaryEmbedding(4, factors=[1.0, 0.0]), ArgumentError, "the least 0"),
     (lambda: nn.RotaryEmbedding(4, factors=[1.0, float("nan")]), ArgumentError, "positive number"),

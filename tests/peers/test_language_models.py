@@ -11,11 +11,12 @@ import pytest
 
 from smelt.formats import Folder, write_gguf
 from smelt.llm.cache import empty_cache
+from smelt.llm.conversion import convert
 from smelt.llm.lora import load_adapter
 from smelt.llm.weights import load_model
 from tests.llm.converted import converted
 from tests.llm.test_decoder import at_once, in_chunks
-from tests.llm.tiny_models import CONFIGS
+from tests.llm.tiny_models import CONFIGS, random_tensors, reference_logits
 
 pytestmark = pytest.mark.peers
 
@@ -77,3 +78,15 @@ def test_logits_equal_those_of_transformers(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(at_once(model, TOKENS, 32), expected, atol=2e-4, rtol=2e-5)
     _, found = in_chunks(model, empty_cache(model.config, 2, 32), TOKENS, [1] * 24, 1)
     np.testing.assert_allclose(found, expected, atol=2e-4, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_folders_that_are_converted_from_gguf_files_are_read_by_transformers(name: str, tmp_path: Path) -> None:
+    config, tensors = CONFIGS[name], random_tensors(CONFIGS[name])
+    write_gguf(tmp_path / "model.gguf", *converted(config, tensors))
+    convert(tmp_path / "model.gguf", tmp_path / "folder")
+    peer = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "folder", attn_implementation="eager").eval()
+    with torch.no_grad():
+        logits = peer(torch.tensor([TOKENS])).logits[0].numpy()
+    window = {} if name != "mistral" else {"sliding_window": None}  # which GGUF files lack
+    np.testing.assert_allclose(logits, reference_logits(config | window, tensors, TOKENS), atol=2e-4, rtol=1e-4)

@@ -118,3 +118,60 @@ def test_the_client_that_does_not_wait(openai):
     for seed, text in enumerate(together):
         alone = client.chat.completions.create(model="tiny", messages=HELLO, max_tokens=4, seed=seed)
         assert alone.choices[0].message.content == text
+
+
+# What a client may ask for besides, each of which is answered; `json` stands for a format.
+SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+JSON = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]}]
+TURNS = [{"role": "developer", "content": "Be brief."}, *HELLO, {"role": "assistant", "content": "Hi"}, *HELLO]
+CHATS = {
+    "greedy": {"temperature": 0},
+    "top_p": {"top_p": 0.5, "temperature": 1.5},
+    "penalties": {"presence_penalty": 1.0, "frequency_penalty": -1.0},
+    "bias": {"logit_bias": {"65": -100, "66": 10}},
+    "seed": {"seed": 2**40},
+    "one stop": {"stop": "e"},
+    "four stops": {"stop": ["a", "b", "c", "d"]},
+    "two choices": {"n": 2},
+    "logprobs": {"logprobs": True},
+    "top logprobs": {"logprobs": True, "top_logprobs": 5},
+    "text": {"response_format": {"type": "text"}},
+    "object": {"response_format": {"type": "json_object"}, "logit_bias": {"125": 20}},
+    "schema": {"response_format": JSON, "max_completion_tokens": 40},
+    "no tools": {"tools": [], "tool_choice": "none"},
+    "stored": {"store": False, "metadata": {"a": "b"}, "user": "me", "service_tier": "auto"},
+    "parts": {"messages": PARTS},
+    "turns": {"messages": TURNS},
+    "more of ours": {"extra_body": {"top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1}},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", CHATS)
+def test_what_clients_may_ask_for(openai, name, stream):
+    _, client = openai
+    asked = {"model": "tiny", "messages": HELLO, "max_completion_tokens": 6, "seed": 1} | CHATS[name]
+    whole = client.chat.completions.create(**asked)
+    texts = [choice.message.content for choice in whole.choices]
+    if stream:
+        parts = [""] * len(texts)
+        for chunk in client.chat.completions.create(**asked, stream=True):
+            for choice in chunk.choices:
+                parts[choice.index] += choice.delta.content or ""
+        assert parts == texts
+    assert all(choice.finish_reason in ("stop", "length") for choice in whole.choices)
+    assert len(whole.choices) == asked.get("n", 1)
+    if name == "schema":
+        assert json.loads(texts[0])["a"] in (1, 2)
+
+
+def test_embeddings(openai):
+    _, client = openai
+    floats, packed = (
+        client.embeddings.create(model="tiny", input=["AAB", "B"], encoding_format=form) for form in ("float", "base64")
+    )
+    assert len(floats.data) == 2
+    default = client.embeddings.create(model="tiny", input="AAB")  # which the client asks for as base64, and unpacks
+    assert default.data[0].embedding == pytest.approx(floats.data[0].embedding)
+    assert isinstance(packed.data[0].embedding, str)

@@ -89,6 +89,9 @@ class Service:
     async def detokenize(self, request: Request) -> Response:
         """The text of tokens."""
         fields = schema.fields_of(await _body(request), {"tokens": schema.tokens}, ["tokens"])
+        size = self.model.tokenizer.size
+        if not all(0 <= token < size for token in fields["tokens"]):
+            raise ApiError(f"tokens must be from 0 to {size - 1}", param="tokens", code="invalid_value")
         return JSONResponse({"text": self.model.tokenizer.decode(fields["tokens"])})
 
     async def chat(self, request: Request) -> Response:
@@ -358,8 +361,16 @@ def run(model: LanguageModel, host: str, port: int, key: str | None, limits: Lim
             f"{host} can be reached from other machines, and there is no key",
             hint="Set SMELT_API_KEY, or say --no-key if everybody may ask.",
         )
-    config = uvicorn.Config(
-        application(model, key or None, limits), host=host, port=port, log_level="warning", timeout_keep_alive=30,
-        timeout_graceful_shutdown=10, h11_max_incomplete_event_size=1 << 16, limit_concurrency=512,
+    uvicorn.Server(configured(application(model, key or None, limits), host=host, port=port)).run()
+
+
+def configured(app: Any, **options: Any) -> Any:
+    """How uvicorn is to serve an application."""
+    import uvicorn
+
+    from smelt.llm.serve.patience import Patient
+
+    return uvicorn.Config(
+        app, http=Patient, ws="none", log_level="error", timeout_keep_alive=30, timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=1 << 16, limit_concurrency=512, lifespan="off", **options,
     )  # fmt: skip
-    uvicorn.Server(config).run()

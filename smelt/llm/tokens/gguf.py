@@ -104,8 +104,10 @@ _MODELS: Final = {"gpt2": _by_merges, "llama": _by_scores, "gemma4": _gemma4}
 
 def ranks_of(merges: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
     """When pairs are joined: "left right" to a number. What is joined has to be a token."""
-    for merge in merges if {merge.replace(" ", "", 1) for merge in merges} - vocabulary.index.keys() else ():
-        if merge.replace(" ", "", 1) not in vocabulary.index:
+    joined = {merge.replace(" ", "", 1) for merge in merges}
+    whole = all(" " in merge[1:-1] for merge in merges)
+    for merge in merges if not whole or joined - vocabulary.index.keys() else ():
+        if " " not in merge[1:-1] or merge.replace(" ", "", 1) not in vocabulary.index:
             raise ParseError(
                 f"The merge {merge[:80]!r} makes no token.",
                 rule="A merge is two texts with a space between them, and joined they are a token.",

@@ -67,8 +67,8 @@ class Tokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, rules: Rules) -> None:
-        self._vocabulary = vocabulary
-        self._rules = rules
+        self.vocabulary = vocabulary
+        self.rules = rules
         self._splitter = Splitter(rules.patterns)
         self._letters = Splitter(rules.letter_patterns)
         self._index = vocabulary.from_text()
@@ -99,31 +99,31 @@ class Tokenizer:
     @property
     def size(self) -> int:
         """How many tokens there are."""
-        return len(self._vocabulary.tokens)
+        return len(self.vocabulary.tokens)
 
     @property
     def bos(self) -> int | None:
         """The token that begins a text, if the model has one."""
-        return self._vocabulary.special.get("bos")
+        return self.vocabulary.special.get("bos")
 
     @property
     def eos(self) -> int | None:
         """The token that ends a text, if the model has one; `stops` are all that end an answer."""
-        return self._vocabulary.special.get("eos")
+        return self.vocabulary.special.get("eos")
 
     @property
     def add_bos(self) -> bool:
         """Whether the model wants its texts to begin with `bos`."""
-        return self._rules.add_bos and self.bos is not None
+        return self.rules.add_bos and self.bos is not None
 
     @property
     def control(self) -> dict[str, int]:
         """Texts of the tokens that steer the model, which text becomes with `special=True` only, and their ids."""
-        return {self._vocabulary.tokens[number]: number for number in self._control}
+        return {self.vocabulary.tokens[number]: number for number in self._control}
 
     def special_names(self) -> dict[str, str]:
         """Texts of special tokens by what they are for: {"bos": "<s>", …}."""
-        return {name: self._vocabulary.tokens[number] for name, number in self._vocabulary.special.items()}
+        return {name: self.vocabulary.tokens[number] for name, number in self.vocabulary.special.items()}
 
     def encode(self, text: str, *, special: bool = False, bos: bool | None = None) -> list[int]:
         """The tokens of `text`; `special` makes tokens of the texts of control tokens, for prompts that programs write.
@@ -143,12 +143,12 @@ class Tokenizer:
         parts: list[str | int] = []
         for place, piece in enumerate(finder.split(text)):
             if place % 2:
-                number = self._vocabulary.index[piece]
-                if parts and isinstance(parts[-1], str) and number in self._rules.strips_left:
+                number = self.vocabulary.index[piece]
+                if parts and isinstance(parts[-1], str) and number in self.rules.strips_left:
                     parts[-1] = parts[-1].rstrip()
                 parts.append(number)
             else:
-                strip = bool(parts) and parts[-1] in self._rules.strips_right
+                strip = bool(parts) and parts[-1] in self.rules.strips_right
                 parts.append(piece.lstrip() if strip else piece)
         return [part for part in parts if part != ""]
 
@@ -167,7 +167,7 @@ class Tokenizer:
         return ids
 
     def _encode_text(self, text: str, place: Literal["first", "always"] | None, ids: list[int]) -> None:
-        rules = self._rules
+        rules = self.rules
         # Halves of surrogate pairs are no characters.
         text = text.encode("utf-8", "replace").decode()
         for form in rules.forms:
@@ -202,7 +202,7 @@ class Tokenizer:
         return re.compile(f"(?<=[^{re.escape(''.join(sorted(crossed)))}])(?={SPACE})")
 
     def _encode_word(self, word: str) -> Iterator[int]:
-        rules, index = self._rules, self._index
+        rules, index = self.rules, self._index
         if rules.bytes:
             word = word.encode().decode("latin-1").translate(_LETTER)
         for piece in self._letters.words(word):
@@ -216,22 +216,22 @@ class Tokenizer:
 
     def _without_token(self, symbol: str) -> Iterator[int]:
         """A symbol that is no token: its bytes if these are tokens; else the unknown token, or nothing without one."""
-        numbers = [self._vocabulary.bytes.get(byte) for byte in symbol.encode()]
+        numbers = [self.vocabulary.bytes.get(byte) for byte in symbol.encode()]
         if None not in numbers:
             yield from (number for number in numbers if number is not None)
-        elif "unk" in self._vocabulary.special:
-            yield self._vocabulary.special["unk"]
+        elif "unk" in self.vocabulary.special:
+            yield self.vocabulary.special["unk"]
 
     def piece(self, number: int) -> bytes:
         """The bytes that a token stands for. Tokens may be parts of characters. Control tokens have their names."""
         if not 0 <= number < self.size:
             raise IndexRangeError(f"{number} is no token.", rule=f"There are {self.size}, counted from 0.")
-        token, kind = self._vocabulary.tokens[number], self._vocabulary.kinds[number]
+        token, kind = self.vocabulary.tokens[number], self.vocabulary.kinds[number]
         if kind == Kind.BYTE:
             return bytes([int(token[3:5], 16)])
-        if kind in (Kind.CONTROL, Kind.UNKNOWN) or (kind == Kind.USER_DEFINED and self._rules.bytes):
+        if kind in (Kind.CONTROL, Kind.UNKNOWN) or (kind == Kind.USER_DEFINED and self.rules.bytes):
             return token.encode("utf-8", "replace")
-        if self._rules.bytes:
+        if self.rules.bytes:
             return b"".join(_PIECES.get(letter) or letter.encode("utf-8", "replace") for letter in token)
         return token.replace(SPACE, " ").encode("utf-8", "replace")
 
@@ -244,7 +244,7 @@ class Tokenizer:
         shown = [self.piece(number) for number in ids if special or number not in self._hidden]
         text = b"".join(shown).decode("utf-8", "replace")
         first = next((number for number in ids if number != self.bos), None)
-        begins = self._rules.prefix != "never" and first not in self._hidden
+        begins = self.rules.prefix != "never" and first not in self._hidden
         return text[1:] if begins and text.startswith(" ") else text
 
     def is_control(self, number: int) -> bool:
@@ -252,7 +252,7 @@ class Tokenizer:
         return number in self._hidden
 
     def _finder(self, numbers: Sequence[int]) -> Finder:
-        return Finder({self._vocabulary.tokens[number] for number in numbers})
+        return Finder({self.vocabulary.tokens[number] for number in numbers})
 
 
 _PIECES: Final = {letter: bytes([byte]) for letter, byte in _BYTE.items()}
