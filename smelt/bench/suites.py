@@ -28,6 +28,7 @@ from smelt.bench.estimates import measure_estimates
 from smelt.bench.feel import MEASURES as FEEL
 from smelt.bench.op_cases import CASES as OPS
 from smelt.bench.ops import measure_ops
+from smelt.bench.quantized import FORMATS, measure_quantized
 from smelt.bench.report import Report, Row
 from smelt.bench.starts import measure_starts
 from smelt.bench.train.cases import CASES as NETWORKS
@@ -190,6 +191,7 @@ def _alone() -> dict[str, Suite]:
         "ops": _table(
             "indexing, order, scans, convolution and pooling against NumPy", _ops, OPS, f"small inputs and {_ROUGH}"
         ),
+        "quantized": _quantized_suite(),
         "feel": _table(
             "what a user waits for outside of jit: an op, a draw, a layer",
             partial(_measures, FEEL),
@@ -218,6 +220,18 @@ def _alone() -> dict[str, Suite]:
             f"below {compare.LEAST} of the old speed beyond its noise, or does not run here.",
         ),
     }
+
+
+def _quantized_suite() -> Suite:
+    return Suite(
+        "products with matrices of a few bits a weight, against the speed of memory",
+        _quantized,
+        quick=_ROUGH,
+        only=FORMATS,
+        listed="formats of GGUF files may be named: " + ", ".join(FORMATS),
+        threads=range(1, min(2, cores()) + 1),
+        strict=True,
+    )
 
 
 def _table(help: str, run: Callable[[Arguments, Progress], Report], cases: Mapping[str, Any], quick: str) -> Suite:
@@ -369,6 +383,10 @@ def _measures(measures: Mapping[str, Measure], arguments: Arguments, progress: P
 
 def _ops(arguments: Arguments, progress: Progress) -> Report:
     return Report(measure_ops(arguments.only or list(OPS), arguments.quick, progress))
+
+
+def _quantized(arguments: Arguments, progress: Progress) -> Report:
+    return Report(measure_quantized(arguments.only or FORMATS, arguments.threads, arguments.quick, progress))
 
 
 def _algebra(arguments: Arguments, progress: Progress) -> Report:

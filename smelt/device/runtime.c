@@ -171,6 +171,7 @@ enum { CHUNK_BITS = 24, SPIN_NANOSECONDS = 100000, SPINS_PER_LOOK = 32, MOST_THR
 static const unsigned long CHUNK_MASK = (1UL << CHUNK_BITS) - 1;
 static const long MOST_CHUNKS = (1L << CHUNK_BITS) - 2; /* the mask itself means: closed */
 static const long CHUNKS_PER_THREAD = 16;
+static const long CHUNKS_AWAKE = 8; /* what is worth waking a thread for is worth so many calls where it is awake */
 
 typedef struct {
     Kernel kernel;
@@ -290,16 +291,28 @@ static int run_parallel(const Job *job) {
     return 1;
 }
 
+/* How many tasks make a chunk. A grain is what is worth a thread's waking; threads that still look for work take part at
+   once. Chunks are as many for each thread as for any other, where they are few. */
+static long grain_of(long tasks, long grain, int threads) {
+    int awake = __atomic_load_n(&pool.workers, __ATOMIC_RELAXED) >= threads - 1 && !__atomic_load_n(&pool.sleepers, __ATOMIC_RELAXED);
+    if (awake) grain /= CHUNKS_AWAKE;
+    if (grain < 1) grain = 1;
+    if (tasks <= grain) return grain;
+    /* Long stretches for those who walk through memory, and enough of them to share out. */
+    if (grain < tasks / (threads * CHUNKS_PER_THREAD)) grain = tasks / (threads * CHUNKS_PER_THREAD);
+    long chunks = (tasks - 1) / grain + 1;
+    chunks += (threads - chunks % threads) % threads;
+    grain = (tasks - 1) / chunks + 1;
+    return (tasks - 1) / grain < MOST_CHUNKS ? grain : (tasks - 1) / MOST_CHUNKS + 1;
+}
+
 /* ---- what Python calls ---- */
 
 static void run_launch(Kernel kernel, void *const *buffers, const long *integers, char *workspace, const Program *program,
                        long tasks, long grain, int threads) {
     if (tasks <= 0) return;
+    if (threads > 1) grain = grain_of(tasks, grain, threads);
     if (tasks > grain && threads > 1) {
-        /* Long stretches for those who walk through memory, and enough of them to share out. */
-        if (grain < tasks / (threads * CHUNKS_PER_THREAD)) grain = tasks / (threads * CHUNKS_PER_THREAD);
-        if (grain < 1) grain = 1;
-        if ((tasks - 1) / grain >= MOST_CHUNKS) grain = (tasks - 1) / MOST_CHUNKS + 1;
         long chunks = (tasks - 1) / grain + 1;
         Job job = {kernel, buffers, integers, workspace, program->scratch_bytes, tasks, grain, chunks, threads};
         if (chunks > 1 && run_parallel(&job)) return;

@@ -8,7 +8,7 @@ from __future__ import annotations
 from smelt.fuse.group import Group
 from smelt.fuse.movement import Place
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Index, Node, Op, Variable, product_of
-from smelt.kernel import extent
+from smelt.kernel import DOTS, extent
 
 
 def is_stored(node: Node) -> bool:
@@ -71,7 +71,7 @@ def sums_words(node: Node) -> bool:
     sum: blocks of a matrix, each of which has a scale of its own, are multiplied so.
     """
     is_sum = node.op is Op.REDUCE and node.attribute.op == "add" and node.leaf is None
-    return is_sum and node.sources[0].op is Op.BINARY and node.sources[0].attribute == "dot4_ss"
+    return is_sum and node.sources[0].op is Op.BINARY and node.sources[0].attribute in DOTS
 
 
 def is_beside(group: Group, node: Node) -> bool:

@@ -169,7 +169,7 @@ class _Walk:
             group.contraction = node
         if node.op is Op.SCAN:
             group.scanned = group.places[node][0].indices[node.attribute.axis]
-        operand = node.op is Op.CONTRACT or node.attribute == "dot4_ss" or node in group.operands
+        operand = node.op is Op.CONTRACT or node.attribute in ("dot4", "dot4_ss") or node in group.operands
         for place in group.places[node]:
             if node.op is Op.REDUCE:
                 group.reductions.append(group.free_axes(place))

@@ -7,10 +7,11 @@ every machine. Sums and products of 16-bit floats keep float32 between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from smelt.dtypes import compute_dtype, float32
 from smelt.fuse.choices import chosen_nodes
+from smelt.fuse.facts import sums_words
 from smelt.fuse.places import place_in_blocks
 from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, build, product_of, rewritten, topological, upper
 from smelt.kernel import Illegal
@@ -109,7 +110,7 @@ def _pieces(node: Node) -> tuple[int, int] | None:
     (x,) = node.sources
     axes = node.attribute.axes
     total, kept = upper(product_of(x.shape)), max(1, upper(product_of(node.shape)))
-    if total < LONG or kept >= (ROWS if x.rank - 1 in axes else COLUMNS):
+    if total < LONG or kept >= (ROWS if x.rank - 1 in axes else COLUMNS) or _sums_words(node):
         return None
     sizes: list[tuple[int, int]] = [(size, -axis) for axis in axes if isinstance(size := x.shape[axis], int)]
     if not sizes:
@@ -121,6 +122,26 @@ def _pieces(node: Node) -> tuple[int, int] | None:
     # A count that divides the axis leaves nothing over.
     exact = [count for count in range(most, most // 2, -1) if size % count == 0]
     return -axis, exact[0] if exact else most
+
+
+def _sums_words(node: Node) -> bool:
+    """Whether what a sum adds up is made of sums of words. Those stay in registers, and each row of such a product is
+    added up in the same order, whatever the number of rows is.
+    """
+    return any(sums_words(x) for x in _made_of(node))
+
+
+def _made_of(node: Node) -> Iterator[Node]:
+    """What is computed from elementwise steps and views on the way to a node, and what those read."""
+    seen, stack = {node}, list(node.sources)
+    while stack:
+        x = stack.pop()
+        if x in seen or x.leaf is not None:
+            continue
+        seen.add(x)
+        yield x
+        if x.op in ELEMENTWISE or x.op in VIEWS:
+            stack.extend(x.sources)
 
 
 def _in_two_steps(node: Node, axis: int, count: int, pieces: set[Node]) -> Node:
@@ -159,17 +180,9 @@ def _product_pieces(node: Node) -> tuple[int, int] | None:
 
 def _weighs(node: Node) -> bool:
     """Whether a contraction may be the end of an attention: weights by exp, and no windows. Those stay in one piece."""
-    found, seen, stack = False, {node}, list(node.sources)
-    while stack:
-        x = stack.pop()
-        if x.op is Op.WINDOW:
-            return False
-        if x in seen or x.leaf is not None or not (x.op in ELEMENTWISE or x.op in VIEWS):
-            continue
-        found = found or (x.op is Op.UNARY and x.attribute == "exp")
-        seen.add(x)
-        stack.extend(x.sources)
-    return found
+    found = list(_made_of(node))
+    windows = any(x.op is Op.WINDOW for x in found)
+    return not windows and any(x.op is Op.UNARY and x.attribute == "exp" for x in found)
 
 
 def _contracted_in_two_steps(node: Node, label: int, count: int, pieces: set[Node]) -> Node:

@@ -50,10 +50,15 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, result).astype(a.dtype)
 
 
-def dot_of_bytes(a: Array, b: Array) -> Array:
-    """The sum of the products of the four signed bytes of two int32 words."""
-    left, right = (np.ascontiguousarray(words[..., None]).view(np.int8).astype(np.int32) for words in (a, b))
-    return np.asarray((left * right).sum(-1, dtype=np.int32))
+def dot_of_bytes(first: type[np.int8 | np.uint8]) -> Callable[[Array, Array], Array]:
+    """The sum of the products of the four bytes of two int32 words, those of the second signed."""
+
+    def rule(a: Array, b: Array) -> Array:
+        pairs = zip((a, b), (first, np.int8), strict=True)
+        left, right = (np.ascontiguousarray(x[..., None]).view(kind).astype(np.int32) for x, kind in pairs)
+        return np.asarray((left * right).sum(-1, dtype=np.int32))
+
+    return rule
 
 
 def shifted_bytes(words: Array, counts: Array) -> Array:

@@ -423,9 +423,11 @@ def _recombine(index: Index) -> Index:
     for product, coefficient in index.terms.items():
         if len(product) == 1 and type(product[0]) is Remainder:
             remainder = product[0]
-            quotient = Quotient(remainder.a, remainder.b)
+            quotient: Atom | None = Quotient(remainder.a, remainder.b)
+            if type(_only_atom(remainder.a.terms)) is Quotient:  # (a // m) // n is written as a // (m*n)
+                quotient = _only_atom(_divide(remainder.a, remainder.b).terms)
             whole = remainder.b * coefficient
-            if index.coefficient(quotient) == whole and quotient not in whole.atoms():
+            if quotient is not None and index.coefficient(quotient) == whole and quotient not in whole.atoms():
                 rest = index - of(remainder) * coefficient
                 return rest - of(quotient) * whole + remainder.a * coefficient
     return index
@@ -454,6 +456,8 @@ def _divide(a: Index, b: Index) -> Index:
     if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
         remaining = Index({p: c // common for p, c in left.items()}, remaining.constant // common)
         return quotient + _divide(remaining, Index({}, n // common))
+    if (parts := _steps(remaining, n)) is not None:
+        return quotient + _divide(parts[1], Index({}, n // parts[0]))
     atom = _only_atom(left)
     if isinstance(atom, Quotient):  # (a // m + c) // n = (a + c*m) // (m*n)
         return quotient + _divide(atom.a + atom.b * remaining.constant, atom.b * n)
@@ -462,6 +466,16 @@ def _divide(a: Index, b: Index) -> Index:
         if m is not None and m % n == 0:  # (a % (k*n)) // n = (a // n) % k
             return quotient + _remainder(_divide(atom.a, b), Index({}, m // n))
     return quotient + of(Quotient(remaining, b))
+
+
+def _steps(a: Index, n: int) -> tuple[int, Index, Index] | None:
+    """g, s and r with a = g*s + r and 0 <= r < g, where g divides n: what a is within a step of g decides nothing."""
+    for g in sorted({math.gcd(n, c) for c in a.terms.values()}, reverse=True):
+        within = Index({p: c for p, c in a.terms.items() if c % g}, a.constant % g)
+        if 1 < g < n and within.low >= 0 and within.high < g:
+            whole = {p: c // g for p, c in a.terms.items() if not c % g}
+            return g, Index(whole, a.constant // g), within
+    return None
 
 
 def _whole(exact: Callable[[Index, Index], Index], operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Index:
@@ -523,6 +537,9 @@ def _remainder(a: Index, b: Index) -> Index:
     if common > 1:
         inner = Index({p: c // common for p, c in rest_terms.items()}, rest.constant // common)
         return _remainder(inner, Index({}, n // common)) * common + rest.constant % common
+    if (parts := _steps(rest, n)) is not None:
+        step, steps, within = parts
+        return _remainder(steps, Index({}, n // step)) * step + within
     atom = _only_atom(rest_terms) if rest.constant == 0 else None
     if isinstance(atom, Remainder) and atom.b.value is not None and atom.b.value % n == 0:
         return _remainder(atom.a, b)

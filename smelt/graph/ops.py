@@ -248,7 +248,8 @@ BINARY: Final[dict[str, Function]] = {
     "shl": Function("i", rules.shifted(np.left_shift)),  # beyond the width: 0
     "shr": Function("i", rules.shifted(np.right_shift)),  # arithmetic for signed; beyond the width: 0
     "shr_bytes": Function("i", rules.shifted_bytes, only=dtypes.int32),  # each of the four bytes of a word, unsigned
-    "dot4_ss": Function("i", rules.dot_of_bytes, only=dtypes.int32),  # of the four signed bytes that words hold
+    "dot4": Function("i", rules.dot_of_bytes(np.uint8), only=dtypes.int32),  # of four bytes, unsigned by signed
+    "dot4_ss": Function("i", rules.dot_of_bytes(np.int8), only=dtypes.int32),  # signed by signed
     "eq": Function("bif", np.equal, boolean=True),
     "ne": Function("bif", np.not_equal, boolean=True),
     "lt": Function("bif", np.less, boolean=True),

@@ -185,6 +185,7 @@ class Dot(NamedTuple):
 DOTS = {
     "dot2": Dot(bfloat16, bfloat16, float32),  # instructions take subnormal numbers, and give subnormal sums, as zeros
     "dot4": Dot(uint8, int8, int32),
+    "dot4_low": Dot(uint8, int8, int32),  # where the unsigned bytes are known to be below 128
     "dot4_ss": Dot(int8, int8, int32),
     "dot4_uu": Dot(uint8, uint8, int32),
 }

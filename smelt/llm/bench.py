@@ -145,10 +145,10 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
 
     for task in tasks:  # compiles
         run({**task, "write": 2} if "write" in task else task)
-    return {"bytes_per_step": programs.weight_bytes, "read_bandwidth": _bandwidth()}, run
+    return {"bytes_per_step": programs.weight_bytes, "read_bandwidth": read_bandwidth()}, run
 
 
-def _bandwidth() -> float:
+def read_bandwidth() -> float:
     """Bytes that are read from memory in a second, by as many threads as smelt uses: the best of some rounds."""
     import smelt as sm
 

@@ -3,9 +3,12 @@
 A weight is `scale * (code - zero) + minimum`; scale and minimum are shared by a group of 16 or 32 neighbors along the
 inputs. Codes lie as words of four bytes with the outputs in panels of 16, so that vectors run along the outputs:
 
-    nibbles[n/16, block, w, 16]     the lower 4 bits: bytes 4w to 4w + 3 of a block, of its first half and of its second
+    nibbles[n/16, block, w, 16]     the lower 4 bits of codes w, 4 + w, 8 + w and 12 + w of both halves of a block
     high[n/16, block, (h,) 16]      the fifth bits, or the fifth and sixth
-    words[n/16, block, 2, 4, 16]    codes of 8 bits, signed
+    words[n/16, block, 2, 4, 16]    codes of 8 bits
+
+Byte j of word w has code 4j + w of a half block, so that inputs are put together with vectors along words: neighbors
+are read side by side.
 
 `exact` multiplies with the weights themselves. Otherwise each block of 32 inputs is rounded to 8 bits with a scale of
 its own, which makes products of bytes: four times as fast, and about as exact as weights of 8 bits. Every sum is added
@@ -18,11 +21,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from smelt.cost import profile
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.nn.module import Module
-from smelt.tensor import Tensor, abs, arange, from_numpy, node_of, where, wrap
+from smelt.tensor import Tensor, arange, from_numpy, node_of, where, wrap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,10 +58,14 @@ class QuantizedWeight(Module):
         bits = 8 if zero == 128 else next(bits for bits in (4, 5, 6, 8) if int(codes.max(initial=0)) < 1 << bits)
         if bits == 8 and zero != 128:
             raise ArgumentError("QuantizedWeight: codes of 8 bits are signed", rule="their zero is 128.")
-        self.rows, self.columns, self.bits, self.zero = rows, columns, bits, 0 if bits == 8 else zero
+        # Processors multiply signed bytes by signed ones, or by unsigned ones: codes of 8 bits are as they like it.
+        self.is_signed = bits == 8 and "asimddp" in profile().features
+        self.rows, self.columns, self.bits, self.zero = rows, columns, bits, 0 if self.is_signed else zero
         self.halves = groups * BLOCK // columns  # groups of a block
         blocks = np.pad(codes, ((0, -rows % PANEL), (0, 0)), constant_values=zero).reshape(-1, columns // BLOCK, BLOCK)
-        self.words = from_numpy(_panels(_nibbles(blocks) if bits < 8 else _bytes(blocks ^ np.uint8(128))))
+        self.words = from_numpy(
+            _panels(_nibbles(blocks) if bits < 8 else _bytes(blocks ^ np.uint8(128 * self.is_signed)))
+        )
         self.high = None if bits in (4, 8) else from_numpy(_panels(_fifth(blocks) if bits == 5 else _upper(blocks)))
         self.scale = from_numpy(_panels(_narrow(scale.reshape(rows, -1, self.halves))))
         self.minimum = None if minimum is None else from_numpy(_panels(_narrow(minimum.reshape(rows, -1, self.halves))))
@@ -85,9 +93,9 @@ class QuantizedWeight(Module):
             None if part is None else _rows(part)[chosen] for part in (self.words, self.high, self.scale, self.minimum)
         )
         assert words is not None and scale is not None
-        codes = self.codes(words, high).expand_dims(-1)
-        shifts = arange(4, dtype=int32) * 8
-        octets = (codes << (24 - shifts)) >> 24  # with their signs; codes of fewer bits are not negative
+        codes = self.codes(words, high).expand_dims(-2)
+        shifts = arange(4, dtype=int32).expand_dims(-1) * 8
+        octets = (codes << (24 - shifts)) >> 24 if self.is_signed else (codes >> shifts) & 255
         lead = octets.shape[:-4]
         grouped = (octets.astype(float32) - self.zero).reshape(*lead, -1, self.halves, BLOCK // self.halves)
         found = grouped * scale.astype(float32).expand_dims(-1)
@@ -99,21 +107,23 @@ class QuantizedWeight(Module):
         """x (rows, inputs), rounded to 8 bits, times the weights: (rows, outputs)."""
         words, step, sums = rounded(x)
         codes = self.codes(_rows(self.words), None if self.high is None else _rows(self.high))
-        dots = _binary("dot4_ss", codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
+        # Codes of 8 bits may be above 127, all others are positive either way.
+        dot = "dot4" if self.bits == 8 and not self.is_signed else "dot4_ss"
+        dots = _binary(dot, codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
         scale = _rows(self.scale).astype(float32)
         sums = sums.expand_dims(1)
         if self.halves == 1:
             dots = dots.sum((-2, -1), dtype=int32).expand_dims(-1)
-            sums = sums.sum(-1, keepdims=True, dtype=int32)
+            sums = sums.sum(-1, keepdims=True)
         else:
             dots = dots.sum(-1, dtype=int32)
+        each = dots.astype(float32) * (scale * step.expand_dims(-1).expand_dims(-3))
         if self.zero:
-            dots = dots - sums * self.zero
-        each = dots.astype(float32) * scale
+            each = each + scale * (sums * -float(self.zero))
         if self.minimum is not None:
-            each = each + sums.astype(float32) * _rows(self.minimum).astype(float32)
+            each = each + _rows(self.minimum).astype(float32) * sums
         # Whole panels are computed: what is missing in the last one is left out of the result.
-        return (each * step.expand_dims(-1).expand_dims(-3)).sum((-2, -1))[:, : self.rows]
+        return each.sum((-2, -1))[:, : self.rows]
 
 
 class QuantizedLinear(Module):
@@ -149,14 +159,22 @@ class QuantizedEmbedding(Module):
 
 def rounded(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of numbers as bytes: words (rows, blocks, 2, 4), what one step of a block is (rows, blocks), and the sums of
-    the bytes of half blocks (rows, blocks, 2). Where a block is not finite, its step is not either.
+    what the bytes of half blocks stand for (rows, blocks, 2). Where a block is not finite, its step is not either.
     """
     blocks = x.astype(float32).reshape(x.shape[0], -1, BLOCK)
-    step = abs(blocks).max(-1) * (1 / 127)
+    # Without signs, numbers have the order of their bits, and those that are none come last.
+    largest = (_bits(blocks) & 0x7FFFFFFF).max(-1)
+    step = wrap(build.bitcast(node_of(largest, "bitcast"), float32)) * (1 / 127)
     inverse = where(step > 0, 1 / step, 0.0).expand_dims(-1)
-    octets = (blocks * inverse).round().astype(int32).reshape(x.shape[0], -1, 2, 4, 4)
-    words = ((octets & 255) << (arange(4, dtype=int32) * 8)).sum(-1, dtype=int32)
-    return words, step, _binary("dot4_ss", words, 0x01010101).sum(-1, dtype=int32)
+    # Among numbers of this size neighbors are 1 apart, so that the last bits of a sum hold the other number, rounded.
+    octets = (_bits(blocks * inverse + 1.5 * 2**23) & 255).reshape(x.shape[0], -1, 2, 4, 4)
+    words = (octets << (arange(4, dtype=int32).expand_dims(-1) * 8)).sum(-2, dtype=int32)
+    sums = _binary("dot4_ss", words, 0x01010101).sum(-1, dtype=int32)
+    return words, step, sums.astype(float32) * step.expand_dims(-1)
+
+
+def _bits(x: Tensor) -> Tensor:
+    return wrap(build.bitcast(node_of(x, "bitcast"), int32))
 
 
 def _binary(name: str, a: Tensor, b: Tensor | int) -> Tensor:
@@ -181,28 +199,29 @@ def _panels(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _bytes(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Codes as words: byte j of word (h, w) is code 16h + 4w + j."""
-    return np.ascontiguousarray(blocks).view("<i4").reshape(*blocks.shape[:2], 2, 4)
+    """Codes as words: byte j of word (h, w) is code 16h + 4j + w."""
+    words = blocks.reshape(*blocks.shape[:2], -1, 4, 4).swapaxes(-2, -1)
+    return np.ascontiguousarray(words).view("<i4")[..., 0]
 
 
 def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
     """The lower 4 bits of both halves in one byte."""
     low = blocks & np.uint8(15)
-    return np.ascontiguousarray(low[..., :16] | low[..., 16:] << np.uint8(4)).view("<i4")
+    return _bytes(low[..., :16] | low[..., 16:] << np.uint8(4))[..., 0, :]
 
 
 def _fifth(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The fifth bit of code 16h + 4w + j is bit 4 + w of byte j in the first half, 3 - w in the second."""
+    """The fifth bit of code 16h + 4j + w is bit 4 + w of byte j in the first half, 3 - w in the second."""
     bits = (blocks >> np.uint8(4) & np.uint8(1)).reshape(*blocks.shape[:2], 2, 4, 4)
-    places = np.array([[4, 5, 6, 7], [3, 2, 1, 0]], np.uint8)[:, :, None]
-    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=(2, 3))).view("<i4")[..., 0]
+    places = np.array([[4, 5, 6, 7], [3, 2, 1, 0]], np.uint8)[:, None]
+    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=(2, 4))).view("<i4")[..., 0]
 
 
 def _upper(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The fifth and sixth bits of code 16h + 4w + j are bits 2w and 2w + 1 of byte j of word h."""
+    """The fifth and sixth bits of code 16h + 4j + w are bits 2w and 2w + 1 of byte j of word h."""
     bits = (blocks >> np.uint8(4) & np.uint8(3)).reshape(*blocks.shape[:2], 2, 4, 4)
-    places = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
-    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=3)).view("<i4")[..., 0]
+    places = np.arange(0, 8, 2, dtype=np.uint8)
+    return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=4)).view("<i4")[..., 0]
 
 
 def _narrow(values: NDArray[np.float32]) -> NDArray[Any]:

@@ -260,25 +260,65 @@ def _extend(letter: str, target: int) -> Spelling:
     return body
 
 
-def _byte_products(kinds: str, names: str) -> str:
+def _byte_products(kinds: str) -> str:
     """Sums of four products of bytes, each signed (`s`) or unsigned (`u`)."""
 
     def byte(kind: str, name: str, j: int) -> str:
         return f"((T)((U){name} << {24 - 8 * j}) >> 24)" if kind == "s" else f"({name} >> {8 * j} & 255)"
 
-    products = (f" + {byte(kinds[0], names[0], j)} * {byte(kinds[1], names[1], j)}" for j in range(4))
+    products = (f" + {byte(kinds[0], 'a', j)} * {byte(kinds[1], 'b', j)}" for j in range(4))
     return f"return sum{''.join(products)};"
 
 
-def _dots(portable: str, feature: str, choices: Iterable[tuple[str, str]], narrow: str = "", *others: _Row) -> Spelling:
+# Where x86 has no such instructions, pairs of products are added: of bytes that are below 128 on one side, and of
+# numbers of 16 bits, which all bytes fit.
+_KINDS = "".join(
+    f"typedef {kind} {name} __attribute__((vector_size($bytes))); "
+    for name, kind in {"chars": "char", "shorts": "short", "halves": "unsigned short"}.items()
+)
+_EVEN = {"u": "(shorts)((halves){} & 255)", "s": "(shorts)((halves){} << 8) >> 8"}
+_ODD = {"u": "(shorts)((halves){} >> 8)", "s": "(shorts){} >> 8"}
+_PAIRS = {  # by lanes: what is needed for bytes, for numbers of 16 bits, the suffix of both, and whether it is masked
+    "x4": ("__SSSE3__", "__SSE2__", "128", False),
+    "x8": ("__AVX2__", "__AVX2__", "256", False),
+    "x16": ("__AVX512BW__", "__AVX512BW__", "512_mask", True),
+}
+
+
+def _pairs(kinds: str) -> list[_Row]:
+    """Sums of four products by sums of two; of unsigned bytes below 128 (`l`) by signed ones, or of any kinds."""
+    rows = []
+    for form, (of_bytes, of_words, suffix, masked) in _PAIRS.items():
+
+        def words(a: str, b: str, size: str = suffix, tail: str = ", (T){}, (u16)-1" if masked else "") -> str:
+            return f"(T)__builtin_ia32_pmaddwd{size}({a}, {b}{tail})"
+
+        if kinds[0] == "l":
+            pairs = f"__builtin_ia32_pmaddubsw{suffix}((chars)a, (chars)b{', (shorts){}, (u32)-1' if masked else ''})"
+            feature, total = of_bytes, words(f"(shorts){pairs}", "(shorts){} + 1")
+        else:
+            (a0, b0), (a1, b1) = ((p[kinds[0]].format("a"), p[kinds[1]].format("b")) for p in (_EVEN, _ODD))
+            feature, total = of_words, f"{words(a0, b0)} + {words(a1, b1)}"
+        rows.append(_Row(form, f"defined({feature})", f"{_KINDS}return sum + {total};"))
+    return rows
+
+
+def _dots(
+    portable: str,
+    feature: str,
+    choices: Iterable[tuple[str, str]],
+    narrow: str = "",
+    first: Iterable[_Row] = (),
+    last: Iterable[_Row] = (),
+) -> Spelling:
     """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`; and
-    those of other processors.
+    rows that go before and behind these.
     """
     short = f"{feature} && defined(__AVX512VL__)"
     checks = {"x4": f"({short}{narrow})" if narrow else short, "x16": feature}
     checks["x8"] = checks["x4"]
     rows = [_Row(x, checks[x] + more, text) for x in checks for more, text in choices]
-    return _instructions(portable, *others, *rows)
+    return _instructions(portable, *first, *rows, *last)
 
 
 # Sums of two products of bfloat16, the upper halves of float32. Compilers differ in the types of the builtin.
@@ -290,24 +330,19 @@ _add_dot2 = _dots(
 )
 # Sums of four products of an unsigned and a signed byte; the instruction does not saturate either.
 _VNNI = [f"__builtin_ia32_vpdpbusd{name}" for name in ("_v${lanes}si", "$size")]  # of gcc, of clang
-_add_dot4 = _dots(
-    _byte_products("us", "us"),
-    "defined(__AVX512VNNI__)",
-    [(f" && __has_builtin({name})", f"return {name}(sum, u, s);") for name in _VNNI],
-    " || defined(__AVXVNNI__)",
-)
 # ARM multiplies bytes of one sign.
 _SDOT = '__asm__("{}dot %0.4s, %1.16b, %2.{}" : "+w"(sum) : "w"(a), "w"(b)); return sum;'
 _DOTPROD = "defined(__ARM_FEATURE_DOTPROD)"
 # Elsewhere one of two signed factors is moved by 128, and what that adds is taken off.
 _MOVED = "T f = splat@(-0x7f7f7f80); return {0}(sum, a ^ f, b) - {0}(a ^ a, f, b);"
-_add_dot4_ss = _dots(
-    _byte_products("ss", "ab"),
-    "defined(__AVX512VNNI__)",
-    [(f" && __has_builtin({name})", _MOVED.format(name)) for name in _VNNI],
-    " || defined(__AVXVNNI__)",
-    _Row("x4", _DOTPROD, _SDOT.format("s", "16b")),
-)
+
+
+def _four(kinds: str, of_unsigned: str, first: Iterable[_Row] = ()) -> Spelling:
+    """Sums of four products of bytes, by the instruction for unsigned ones by signed ones and others."""
+    portable = _byte_products(kinds.replace("l", "u"))
+    choices = [(f" && __has_builtin({name})", of_unsigned.format(name)) for name in _VNNI]
+    return _dots(portable, "defined(__AVX512VNNI__)", choices, " || defined(__AVXVNNI__)", first, _pairs(kinds))
+
 
 # Numbers of float32 and float64.
 _NUMBERS = {
@@ -375,9 +410,10 @@ SPELLINGS: dict[str, str | Spelling] = {
     "widen_float16": _widen_float16,
     "narrow_float16": _narrow_float16,
     "add_dot2": _add_dot2,
-    "add_dot4": _add_dot4,
-    "add_dot4_ss": _add_dot4_ss,
-    "add_dot4_uu": _instructions(_byte_products("uu", "ab"), _Row("x4", _DOTPROD, _SDOT.format("u", "16b"))),
+    "add_dot4": _four("us", "return {}(sum, a, b);"),
+    "add_dot4_low": _four("ls", "return {}(sum, a, b);"),
+    "add_dot4_ss": _four("ss", _MOVED, [_Row("x4", _DOTPROD, _SDOT.format("s", "16b"))]),
+    "add_dot4_uu": _instructions(_byte_products("uu"), _Row("x4", _DOTPROD, _SDOT.format("u", "16b")), *_pairs("uu")),
     # One word for all lanes is taken from the first lane of a register, which a load fills for nothing.
     "add_dot4_ss_each": _instructions(
         "return add_dot4_ss@(sum, a, splat@(b));", _Row("x4", _DOTPROD, _SDOT.format("s", "4b[0]"))

@@ -17,12 +17,10 @@ from smelt.kernel import Action, Buffer, Grain, Kernel, Load, Prefetch, Transpos
 from smelt.schedule.access import stride
 from smelt.schedule.choice import Knobs
 
-LARGE_BYTES = 1 << 20  # smaller buffers stay in the caches
-
 
 def hints(knobs: Knobs, kernel: Kernel, profile: Profile) -> Iterator[Action]:
     """What the common knobs of a template say about a kernel. A group of threads waits for memory together."""
-    large = [buffer for buffer in kernel.buffers if _nbytes(buffer) >= LARGE_BYTES]
+    large = [buffer for buffer in kernel.buffers if _nbytes(buffer) >= knobs.large]
     if profile.writes_unread:
         read = {s.buffer for s in statements(kernel.body) if isinstance(s, Load)}
         large = [buffer for buffer in large if buffer in read]

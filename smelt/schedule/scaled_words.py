@@ -21,9 +21,10 @@ from smelt.schedule.facts import loops, sizes
 from smelt.schedule.words import replaced
 
 MOST_WORDS = 32  # of an inner sum, whose loops are all written out
-MIXED = frozenset({"avx512_vnni", "avx_vnni"})  # instructions that multiply unsigned by signed bytes
+MIXED = frozenset({"avx512_vnni", "avx_vnni", "avx2"})  # instructions that multiply unsigned by signed bytes
 DOTS = MIXED | {"asimddp"}  # instructions for dots of bytes
 FEW_ROWS = 8  # that one pass over the matrix serves as it lies
+AHEAD = 2048  # bytes early that its planes are asked for
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class ScaledWords:
 def scaled_words(region: Region) -> ScaledWords | None:
     """What a region is that sums words inside of other sums; None for any other."""
     folds = reductions(region)
-    inner = [e for e in folds if e.arguments[0].op in ("dot4_ss", "dot4")]
+    inner = [e for e in folds if e.arguments[0].op in ("dot4_ss", "dot4", "dot4_low")]
     if len(inner) != 1 or len(folds) < 2 or len(region.outputs) > 1:
         return None
     words, (output,) = inner[0].attribute.axes, region.outputs
@@ -61,10 +62,10 @@ def scaled_words(region: Region) -> ScaledWords | None:
 
 
 def _unsigned(region: Region) -> Region:
-    """The region with dots of unsigned by signed bytes where codes are never negative: what some processors have."""
+    """The region with dots of small unsigned by signed bytes where codes are small: what some processors have."""
     for e in region.order():
         if e.op == "dot4_ss" and _are_small(e.arguments[0]):
-            return replace(region, outputs=replaced(region, e, Expression("dot4", e.dtype, e.arguments)))
+            return replace(region, outputs=replaced(region, e, Expression("dot4_low", e.dtype, e.arguments)))
     return region
 
 
@@ -113,6 +114,22 @@ class Scaled(Knobs):
         return tuple(made)
 
 
+def _knobs(rows: int, lanes: int, profile: Profile) -> Iterator[Scaled]:
+    """What is best for so many rows. A tile has two sums for each of its vectors, of which those of floats can wait in
+    the first cache. Matrices are read once however small they are, and what else a model has was read in between.
+    """
+    height, width = (3, 2) if profile.vector_registers < 32 else (4, 4) if profile.multiplies_by_lane else (3, 4)
+    if rows > FEW_ROWS:
+        yield Scaled(height, width, lanes, staged=1)
+    if profile.multiplies_by_lane:
+        yield Scaled(min(rows, 4), width, lanes)
+    elif rows > 4 and profile.vector_registers == 32:  # one pass over the matrix instead of two
+        yield Scaled(min(rows, FEW_ROWS), 1, lanes, ahead=AHEAD, large=1)
+    else:
+        yield Scaled(min(rows, 4), 2, lanes, ahead=AHEAD, large=1)
+    yield Scaled(1, 1, lanes)
+
+
 def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
     """Schedules for a region that sums words inside of other sums, the best first."""
     facts = scaled_words(_unsigned(region) if profile.features & MIXED else region)
@@ -123,7 +140,5 @@ def scaled_schedules(region: Region, profile: Profile) -> Iterator[Candidate]:
     if not profile.features & DOTS:  # what is spelled out gains nothing by tiles
         yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
         return
-    if rows > FEW_ROWS:
-        yield Candidate.of("scaled", facts, Scaled(4, 4, lanes, staged=1))
-    yield Candidate.of("scaled", facts, Scaled(min(rows, 4), 4, lanes))
-    yield Candidate.of("scaled", facts, Scaled(1, 1, lanes))
+    for knobs in _knobs(rows, lanes, profile):
+        yield Candidate.of("scaled", facts, knobs)

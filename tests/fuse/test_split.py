@@ -123,6 +123,13 @@ def test_contractions_that_stay_whole() -> None:
     assert not products(sm.attention(q, k, k))  # one kernel without the scores
 
 
+def test_sums_of_sums_of_words_stay_whole() -> None:
+    """Else a row of a product with codes would be added up in another order alone than among others."""
+    codes, scale = np.zeros((2048, 8192), np.uint8), np.ones((2048, 256), np.float32)
+    y = sm.nn.QuantizedWeight(codes, 8, scale).product(floats(1, 8192))
+    assert not split_reductions(simplify([y._node]))[1]
+
+
 @pytest.mark.parametrize("dtype", [sm.float32, sm.bfloat16, sm.float64])
 @pytest.mark.parametrize("shape", [(8, 3, 20, 21), (2, 2, 61, 59)])
 @pytest.mark.by_turns(3)

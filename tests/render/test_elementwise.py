@@ -106,6 +106,10 @@ def _dot_of_bytes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return (_bytes(a, "i1") * _bytes(b, "i1")).sum(-1, dtype=np.int32)
 
 
+def _dot_of_unsigned(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    return (_bytes(a, "u1") * _bytes(b, "i1")).sum(-1, dtype=np.int32)
+
+
 NUMPY: dict[str, Any] = {
     **{"neg": np.negative, "abs": np.abs, "sign": np.sign, "not": np.invert, "isnan": np.isnan},
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide},
@@ -113,7 +117,7 @@ NUMPY: dict[str, Any] = {
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
     **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal},
     **{"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.round},
-    **{"shr_bytes": _shifted_bytes, "dot4_ss": _dot_of_bytes},
+    **{"shr_bytes": _shifted_bytes, "dot4_ss": _dot_of_bytes, "dot4": _dot_of_unsigned},
 }
 
 

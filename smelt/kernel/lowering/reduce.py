@@ -146,7 +146,15 @@ def update(state: State, total: Value, reduction: Expression) -> None:
     """One step: fold the present tile of the summand into the accumulator."""
     fold, (summand,) = reduction.attribute, reduction.arguments
     prepare(state, summand)
+    terms = _products(state, reduction)
     needed = state.parts(fold.axes)
+    if len(terms) > 1 and not state.conditions(fold.axes) and not any(available(state, e) for e in (summand, *terms)):
+        found = [tuple(value_of(state, factor) for factor in term.arguments) for term in terms]
+        names = [{part.name for factor in factors for part in factor.parts} for factors in found]
+        if all(part.name in have for part in needed for have in names):
+            for factors in found:
+                state.emit(Update(total, "fma", factors))
+            return
     if _is_product(state, reduction) and not state.conditions(fold.axes) and not available(state, summand):
         factors = (value_of(state, summand.arguments[0]), value_of(state, summand.arguments[1]))
         have = {part.name for factor in factors for part in factor.parts}
@@ -162,6 +170,22 @@ def update(state: State, total: Value, reduction: Expression) -> None:
     kept = {part.name for part in total.parts}
     value = state.fold(fold.op, value, tuple(part for part in needed if part.name not in kept))
     state.emit(Update(total, fold.op, (value,)))
+
+
+def _products(state: State, reduction: Expression) -> list[Expression]:
+    """What a sum of sums of products adds: each is added by itself, which takes no instruction but its own."""
+    found, stack = list[Expression](), [reduction.arguments[0]]
+    while stack:
+        e = stack.pop()
+        if e in state.plan.keeps or not e.dtype.is_float or reduction.attribute.op != "add":
+            return []
+        if e.op == "add":
+            stack += reversed(e.arguments)
+        elif e.op == "mul":
+            found.append(e)
+        else:
+            return []
+    return found
 
 
 def _is_product(state: State, reduction: Expression) -> bool:
