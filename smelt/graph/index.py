@@ -423,9 +423,11 @@ def _recombine(index: Index) -> Index:
     for product, coefficient in index.terms.items():
         if len(product) == 1 and type(product[0]) is Remainder:
             remainder = product[0]
-            quotient = Quotient(remainder.a, remainder.b)
+            quotient: Atom | None = Quotient(remainder.a, remainder.b)
+            if type(_only_atom(remainder.a.terms)) is Quotient:  # (a // m) // n is written as a // (m*n)
+                quotient = _only_atom(_divide(remainder.a, remainder.b).terms)
             whole = remainder.b * coefficient
-            if index.coefficient(quotient) == whole and quotient not in whole.atoms():
+            if quotient is not None and index.coefficient(quotient) == whole and quotient not in whole.atoms():
                 rest = index - of(remainder) * coefficient
                 return rest - of(quotient) * whole + remainder.a * coefficient
     return index
