@@ -79,11 +79,11 @@ def forget(arguments: argparse.Namespace) -> int:
     from smelt.search import exchange
 
     log = _log()
-    gone = exchange.counting(log.load().records)
+    known, gone = exchange.known(log.load().records), exchange.counting(log.load().records)
     if arguments.last:
         gone = [record for record in gone if record.run == gone[-1].run]
     elif not arguments.all:
-        named = {one.record.question.digest for one in _named(exchange.known(log.load().records), arguments.names)}
+        named = {one.record.question.digest for one in _named(known, arguments.names)}
         gone = [record for record in gone if record.question.digest in named]
     count = exchange.forget(log, gone)
     names = list(dict.fromkeys(record.question.digest for record in gone))
@@ -91,9 +91,9 @@ def forget(arguments: argparse.Namespace) -> int:
         _print_json({"records": count, "choices": names})
     else:
         print(f"forgot {count} records of {len(names)} choices" if names else "there is nothing to forget")
+        titles = {record.question.digest: record for record in (*gone, *(one.record for one in known))}
         for name in names[:_NAME]:
-            record = next(one for one in reversed(gone) if one.question.digest == name)
-            print(f"  {name[:_NAME]}  {_title(record)}")
+            print(f"  {name[:_NAME]}  {_title(titles[name])}")
     return 0
 
 

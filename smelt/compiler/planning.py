@@ -1,8 +1,8 @@
 """Which of all equal programs is compiled, and what one will cost once it is cut into kernels.
 
-Each kernel takes the longer of what it computes and what it moves. Elementwise work that fuses costs its instructions
-alone; a value that is stored costs its bytes twice. Rates are those that are assumed of a processor, so that plans do
-not depend on whether somebody has measured.
+Each kernel takes the longer of what it computes and what it moves, and a part of the other. Elementwise work that fuses
+costs its instructions alone; a value that is stored costs its bytes twice. Rates are those that are assumed of a
+processor, so that plans do not depend on whether somebody has measured.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Final
 from smelt.compiler.record import own_version
 from smelt.compiler.simplifying import Plans, simplify
 from smelt.compiler.trace import GraphKey, rebuild
-from smelt.cost import Profile, assumed, instructions
+from smelt.cost import EXPONENTIALS, Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, label_sizes, product_of, topological, upper
 from smelt.kernel import Illegal
 from smelt.rewrite import Contract, rewrite
 
+_HIDDEN: Final = 0.75  # of the shorter of computing and moving, about, behind the longer
 _ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
 _RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
 
@@ -128,7 +129,7 @@ def form_seconds(node: Node, profile: Profile) -> float:
     if node.op in ELEMENTWISE or node.op is Op.PAD:
         return 1e-9 * (1 + computing)
     read = sum(min(_nbytes(x), _most_read(node) * x.dtype.itemsize) for x in node.sources)
-    return 1e-9 * (assumed(profile).launch + max(computing, _moving(_nbytes(node) + read, profile)))
+    return 1e-9 * (assumed(profile).launch + _together(computing, _moving(_nbytes(node) + read, profile)))
 
 
 def _most_read(node: Node) -> float:
@@ -152,7 +153,11 @@ def _kernel_seconds(group: Group, profile: Profile) -> float:
             nbytes += min(_nbytes(node), len(places) * turns * node.dtype.itemsize)
     computing = sum(len(group.places.get(node, (0,))) * _nanoseconds(node, profile) for node in group.inside)
     moving = _moving(nbytes, profile) * (_ROUTINE if group.sink.op in (Op.SORT, Op.SCATTER) else 1)
-    return 1e-9 * (assumed(profile).launch + max(computing / profile.cores, moving))
+    return 1e-9 * (assumed(profile).launch + _together(computing / profile.cores, moving))
+
+
+def _together(computing: float, moving: float) -> float:
+    return max(computing, moving) + min(computing, moving) * (1 - _HIDDEN)
 
 
 def moving_seconds(nbytes: float, profile: Profile) -> float:
@@ -177,7 +182,10 @@ def _nanoseconds(node: Node, profile: Profile) -> float:
         return upper(product_of(node.shape)) / vectors
     if node.op in ELEMENTWISE:
         name = node.attribute if isinstance(node.attribute, str) else "add"
-        return upper(product_of(node.shape)) * instructions([name]) / lanes / vectors
+        count = upper(product_of(node.shape))
+        if name in EXPONENTIALS:
+            return count * EXPONENTIALS[name] / assumed(profile).function
+        return count * instructions([name]) / lanes / vectors
     return 0.0
 
 

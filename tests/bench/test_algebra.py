@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import smelt as sm
 from smelt.bench import command
 from smelt.bench.algebra import by_hand, in_numpy, in_smelt, suite
 from smelt.bench.algebra.contender import Programs, errors_of
@@ -19,8 +20,10 @@ from smelt.bench.contest import Contest
 from smelt.bench.cpu.suite import Asked, Ring
 from smelt.bench.report import Report, Verdict, table
 from smelt.bench.timing import ChildError
+from smelt.compiler.planning import chosen
 from smelt.errors import ArgumentError, InternalError
 from smelt.rewrite import Contract
+from tests.profiles import BY_NAME
 
 EXACT = [name for name, program in PROGRAMS.items() if program.needs is Contract.EXACT]
 FAST = [name for name, program in PROGRAMS.items() if program.needs is Contract.FAST]
@@ -68,6 +71,15 @@ def test_a_contender_holds_both_versions(name: str, tmp_path: Path) -> None:
     assert facts["seconds"] > 0
     assert len(server.answer("pair")["times"]) == 5
     assert server.answer("2")["seconds"] > 0
+
+
+@pytest.mark.parametrize("machine", BY_NAME)
+@pytest.mark.parametrize("name", ["lora", "argmax_softmax", "max_of_tanh", "log_likelihood"])
+def test_these_pay_on_every_processor(name: str, machine: str) -> None:
+    program = PROGRAMS[name]
+    inputs = [sm.asarray(array) for array in program.inputs(quick=False)]
+    key, _ = sm.jit(lambda *args: program.run(in_smelt, *args), contracts="fast").graph_key(*inputs)
+    assert any(weighed.rules for weighed in chosen(key, BY_NAME[machine]))
 
 
 def test_a_contender_of_others_is_compared_too(tmp_path: Path) -> None:
