@@ -76,7 +76,8 @@ def main(arguments: argparse.Namespace) -> int:
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = [f"{'':<12}{'threads':>8}{'work':>22}{'tokens/s':>12}{'of memory':>12}"]
     for row in rows:
-        work = f"read {row['read']}" if "read" in row else f"write {row['write']} × {row['batch']}" + (f" at {row['at']}" if row["at"] else "")
+        place = f" at {row['at']}" if row.get("at") else ""
+        work = f"read {row['read']}" if "read" in row else f"write {row['write']} × {row['batch']}{place}"
         share = f"{row['share_of_bandwidth']:.0%}" if "share_of_bandwidth" in row else ""
         line = f"{row['contender']:<12}{row['threads']:>8}{work:>22}{row['tokens_per_second']:>12.1f}{share:>12}"
         lines.append(line.rstrip())

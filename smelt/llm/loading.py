@@ -36,12 +36,14 @@ def load(
     context: int | None = None,
     queue_limit: int = 64,
     exact: bool = False,
+    speculate: int = 0,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
-    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory.
+    inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. Where a text
+    repeats itself, up to `speculate` tokens are guessed and checked at once: the same text, sooner.
     `random:tiny`, `random:135m`, `random:1b` and `random:8b` are models with random weights and tokens for bytes, for
     tests and measurements.
 
@@ -53,8 +55,9 @@ def load(
     decoder, tokenizer, template = opened(model, report, exact=exact)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
-    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16)
-    return LanguageModel(Path(model).stem if "/" in model else model, tokenizer, template, programs, queue_limit)
+    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16, rows=speculate + 1)
+    name = Path(model).stem if "/" in model else model
+    return LanguageModel(name, tokenizer, template, programs, queue_limit, speculate)
 
 
 def opened(
