@@ -13,6 +13,7 @@ from typing import NamedTuple
 from smelt.compiler.settled import settled
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
+from smelt.dtypes import int8, uint8
 from smelt.graph import Node, Op, build, make, product_of, row_major, topological, upper, with_sources
 from smelt.graph.text import print_graph
 from smelt.plan import Made, Prepared
@@ -78,12 +79,19 @@ def _wish(node: Node, made: Container[Node], profile: Profile) -> Wish | None:
     summed = set(own) & set(other)
     is_product = len(own) == 2 and len(summed) == 1 and set(out) == {*own, *other} - summed
     is_input = leaf in made or (leaf.op is Op.LEAF and leaf.attribute.kind == "input")
-    if not is_product or not is_input:
+    if not is_product or not is_input or (leaf is not source and not _is_word(node.sources[1 - side])):
         return None
     turned = own[1] in summed
     size, columns = reversed(leaf.shape) if turned else leaf.shape
-    panels = panels_of(leaf.dtype, source.dtype, (product_of(node.shape[:-1]), size, columns), profile)
+    panels = panels_of(leaf.dtype, source.dtype, (product_of(node.shape[:-1]), size, columns), profile, turned)
     return None if panels is None else Wish(side, leaf, panels, turned)
+
+
+def _is_word(factor: Node) -> bool:
+    """Whether what meets a matrix of bytes is made of bytes, too, so that words are multiplied."""
+    while factor.op in (Op.RESHAPE, Op.PERMUTE):
+        factor = factor.sources[0]
+    return factor.op is Op.CAST and factor.sources[0].dtype in (int8, uint8)
 
 
 def _packed(matrix: Node, wish: Wish) -> Node:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -143,13 +144,18 @@ class BufferMemory(Memory):
         offset_bytes: int = 0,
         writeable: bool = False,
     ) -> NDArray[Any]:
-        """A copy in main memory of what the block holds, seen as an array."""
+        """A copy in main memory of the part of the block that an array with these strides spans, seen as that array."""
         if writeable:
             raise InternalError("device memory cannot be written through a view")
-        data = np.empty(self.nbytes, np.uint8)
-        self.owner.block.context.read(self.address, data)
+        steps = [] if strides_bytes is None else [s * (n - 1) for n, s in zip(shape, strides_bytes, strict=True)]
+        nbytes = math.prod(shape) * dtype.itemsize
+        if steps and nbytes:
+            nbytes = dtype.itemsize + sum(map(abs, steps))
+        before = -sum(step for step in steps if step < 0) if nbytes else 0
+        data = np.empty(nbytes, np.uint8)
+        self.owner.block.context.read(self.address + offset_bytes - before, data)
         data.flags.writeable = False
-        return np.ndarray(shape, dtype, data, offset_bytes, strides_bytes)
+        return np.ndarray(shape, dtype, data, before, strides_bytes)
 
     def write(self, data: bytes | NDArray[Any]) -> None:
         flat = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)

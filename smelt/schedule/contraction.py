@@ -15,7 +15,7 @@ from smelt.cost import Profile
 from smelt.cost.kernel import rows_in_cache
 from smelt.dtypes import float32
 from smelt.graph import upper
-from smelt.kernel import extent, walk
+from smelt.kernel import Expression, extent, walk
 from smelt.schedule.access import fitting, lies_along, lies_in_panels, stride, vector_lanes
 from smelt.schedule.choice import Candidate
 from smelt.schedule.facts import Contraction, sizes
@@ -125,7 +125,10 @@ def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     lying = _lying(c, tile) if c.is_static(c.n, c.k) and len(c.summed) == 1 else None
     if lying is not None:
         tasks = sizes(c.batch) * -(-sizes([c.n]) // lying.panel)
-        yield _cut_rows(c, replace(lying, depth=_depth(c, lying.panel, profile)), lying.width, tasks, 1, profile)
+        lying = replace(lying, depth=_depth(c, lying.panel, profile), left="rows" if _is_widened(c.left) else "")
+        if _is_widened(c.right) and c.height > FEW_ROWS:  # widened once for all rows
+            lying = replace(lying, right="rows")
+        yield _cut_rows(c, lying, lying.width, tasks, 1, profile)
 
 
 def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
@@ -217,7 +220,7 @@ def _panels(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     panels = min(STREAMED_COLUMNS // tile.panel, share, there)
     if panels > 1:
         tiling = replace(tile, panels=panels, depth=_depth(c, panels * tile.panel, profile), right="panels")
-        if c.left.op not in ("load", "cast"):
+        if _is_made(c.left):
             yield replace(tiling, left="rows")
         yield tiling
 
@@ -229,7 +232,7 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
         tiling, wide = replace(tiling, height=TILE_ROWS, beside=TILE_VECTORS // wide), TILE_VECTORS
     tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // tile.panel)
     tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
-    if c.left.op not in ("load", "cast") or (c.left.op == "load" and c.left.attribute.mask):
+    if _is_made(c.left) or (c.left.op == "load" and c.left.attribute.mask):
         yield replace(tiling, left="rows", right="rows")
     if _is_small(c, tile.panel, profile):
         yield tiling
@@ -239,6 +242,18 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
 
 
 # --- how much at a time
+
+
+def _is_widened(operand: Expression) -> bool:
+    """Whether memory holds an operand in fewer bits. A row of a tile widens one number at a time, before it fills a
+    vector, in the unit that shuffles: that takes twice as long as the products with it.
+    """
+    return operand.op == "load" and operand.attribute.buffer.dtype is not operand.dtype
+
+
+def _is_made(operand: Expression) -> bool:
+    """Whether the numbers of an operand are computed from what memory holds: for a row of a tile, at every panel."""
+    return operand.op not in ("load", "cast") or _is_widened(operand)
 
 
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:

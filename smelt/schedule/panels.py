@@ -10,17 +10,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smelt.cost import Profile
-from smelt.dtypes import DType, bfloat16, float32, float64, int8, int32, uint8
+from smelt.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, uint8
 from smelt.graph import IndexLike
 from smelt.kernel import rows_of
 from smelt.schedule.contraction import register_tile
+from smelt.schedule.word_tiles import vectors_of_words
 
 LEAST_BYTES = 1 << 20  # of a weight: smaller ones stay in a cache
 BY_LANE_ROWS = 256  # that are worth packing a weight in every call, where products by a lane cost no more than others
-WORD_ROWS = 4  # that words are worth being packed for: fewer read the weight as it lies
+WORD_ROWS = 4  # that are worth packing words which a few rows can read as they lie
 
 # The type of sums in words, by that of the weight and that of the factors.
 _WORDS = {(bfloat16, bfloat16): float32, (int8, int32): int32, (uint8, int32): int32}
+_HALVES = (bfloat16, float16)
 
 
 class Panels(NamedTuple):
@@ -33,10 +35,11 @@ class Panels(NamedTuple):
 
 
 def panels_of(
-    weight: DType, factor: DType, sizes: tuple[IndexLike, IndexLike, IndexLike], profile: Profile
+    weight: DType, factor: DType, sizes: tuple[IndexLike, IndexLike, IndexLike], profile: Profile, turned: bool = False
 ) -> Panels | None:
     """The panels for a weight of this type, which is cast to that of the factors, given the rows that it meets, the
-    length of the sums and its columns; None if it is better read as it is.
+    length of the sums and its columns, and whether these lie side by side in memory or, `turned`, what is summed; None
+    if it is better read as it is.
     """
     rows, summed, columns = sizes
     if not isinstance(summed, int) or not isinstance(columns, int) or profile.group_threads:
@@ -49,10 +52,18 @@ def panels_of(
         lanes = profile.vector_bytes // weight.itemsize
         _, width = register_tile(columns, lanes, profile)
         return Panels(width * lanes, 1)
-    known = rows_of(profile.features, profile.vector_bytes, _WORDS.get((weight, factor), weight))
-    row = next((row for row in known if row.takes_tiles and row.right is weight), None)
-    if row is None or not isinstance(rows, int) or rows < WORD_ROWS:
+    total = _WORDS.get((weight, factor))
+    known = rows_of(profile.features, profile.vector_bytes, total) if total is not None else ()
+    row = next((row for row in known if row.right is weight or not row.takes_tiles), None)
+    if row is None and weight in _HALVES and factor in (weight, float32) and not profile.multiplies_by_lane:
+        lanes = profile.vector_bytes // 4  # it is widened as it is read
+        return Panels(register_tile(columns, lanes, profile)[1] * lanes, 1)
+    if row is None or not isinstance(rows, int) or (rows < WORD_ROWS and (row.takes_tiles or turned)):
         return None
+    if not row.takes_tiles:
+        lanes = max(lanes for lanes in row.lanes if 4 * lanes <= profile.vector_bytes)
+        panels = Panels(vectors_of_words(columns, lanes, profile) * lanes, row.numbers)
+        return panels if summed % row.numbers == 0 else None
     panels = Panels(row.tiles * max(row.lanes), row.numbers)
     whole = columns % panels.columns == 0 and summed % (row.numbers * row.depth) == 0  # tiles have no masks
     return panels if whole else None

@@ -9,7 +9,14 @@ from smelt.cost import Profile
 from smelt.kernel import Matrix, Region, Split, Stage, rows_of
 from smelt.schedule.access import fitting, lies_in_panels
 from smelt.schedule.choice import Actions, Candidate
-from smelt.schedule.contraction import TILE_ROWS, TILE_VECTORS, rows_of_vectors
+from smelt.schedule.contraction import (
+    FEW_ROWS,
+    PACKED_SHARE,
+    STREAMED_COLUMNS,
+    TILE_ROWS,
+    TILE_VECTORS,
+    rows_of_vectors,
+)
 from smelt.schedule.facts import Contraction, contraction_of, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
@@ -88,25 +95,39 @@ def matrix_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     yield Candidate.of("matrix", c, tiling)
 
 
+def vectors_of_words(columns: int, lanes: int, profile: Profile) -> int:
+    """Vectors in a row of the register tile."""
+    return min(TILE_VECTORS if profile.vector_registers >= 32 else TILE_VECTORS // 2, -(-columns // lanes))
+
+
 def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     """Tiles of vectors, or for few rows the weight as it lies."""
     c, most = words.contraction, profile.vector_bytes // 4
     if words.correction is not None:
         c = replace(c, first=(Split(words.k.name, ((4, "reg"), (fitting(most, words.k), "lane"))),))
-    lanes = fitting(most, c.n)
-    if c.m is None or c.height < STREAMED_ROWS or not c.is_static(c.m, c.n):
-        yield from (Candidate.of("words", rows_of_vectors(c), nest) for nest in _streamed(words, lanes, most))
+    lanes, columns, size = fitting(most, c.n), sizes([c.n]), sizes([c.k])
+    width = vectors_of_words(columns, lanes, profile)
+    packed = _lies_packed(words, width * lanes)
+    if c.m is None or c.height < (2 if packed else STREAMED_ROWS) or not c.is_static(c.m, c.n):
+        nests = _streamed(words, lanes, most, width if packed else 0)
+        yield from (Candidate.of("words", rows_of_vectors(c), nest) for nest in nests)
         return
-    columns, size = sizes([c.n]), sizes([c.k])
-    width = min(TILE_VECTORS if profile.vector_registers >= 32 else TILE_VECTORS // 2, -(-columns // lanes))
-    panels = _panels(-(-columns // (width * lanes)), 2 * profile.cores, PANELS)
-    blocks = -(-size // BLOCK_WORDS)
+    # What is packed at a time is met by every tile of rows: it has to stay in the second cache. For few rows reading B
+    # is what matters, in the order in which it lies.
+    few = c.height <= FEW_ROWS
+    there, held = -(-columns // (width * lanes)), profile.l2_bytes // PACKED_SHARE // (4 * width * lanes)
+    wide = _panels(there, 2 * profile.cores, STREAMED_COLUMNS // (width * lanes)) if few else 0
+    right = "panels"
+    if packed and (few or in_place(c.right)):  # moving B by 128 again costs a few tiles less than a copy
+        wide, right = 1, ""
+    blocks = -(-size // max(1, held // wide if wide else min(BLOCK_WORDS, held)))
+    depth = -(-size // blocks)
     tiling = Tiling(
         *(TILE_ROWS, width, lanes),
-        panels=panels,
-        depth=-(-size // blocks) if blocks > 1 else 0,
+        panels=wide or _panels(there, 2 * profile.cores, min(PANELS, held // depth)),
+        depth=depth if blocks > 1 else 0,
         left="" if words.a_along else "columns",
-        right="panels",
+        right=right,
         unroll=8,
         instruction=words.row.name,
     )
@@ -115,14 +136,20 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     yield Candidate.of("words", c, tiling)
 
 
-def _streamed(words: Words, lanes: int, most: int) -> Iterator[Nest]:
-    """Vectors run along the sum where the words of the weight lie so, else along its columns."""
+def _lies_packed(words: Words, panel: int) -> bool:
+    """Whether B was packed in such panels; bits may be flipped."""
+    right = words.contraction.right
+    return lies_in_panels(right.arguments[0] if right.op == "xor" else right, words.contraction.n, panel)
+
+
+def _streamed(words: Words, lanes: int, most: int, panel: int) -> Iterator[Nest]:
+    """Vectors run along the sum where the words of the weight lie so, else along its columns, or a panel of them."""
     c, width = words.contraction, fitting(most, words.contraction.k)
     nest = Nest(tasks=len(rows_of_vectors(c).rows), instruction=words.row.name)
     if words.in_rows(c.right) and words.in_rows(c.left) and width > 1:
         yield replace(nest, vector=c.k.name, lanes=width, registers=8, across=c.n.name)
-    elif not words.row.is_float:  # of bfloat16, widening costs as much as putting words together
-        registers = min(8, -(-sizes([c.n]) // lanes))
+    elif panel or not words.row.is_float:  # of bfloat16, widening costs as much as putting words together
+        registers = panel or min(8, -(-sizes([c.n]) // lanes))
         yield replace(nest, vector=c.n.name, lanes=lanes, registers=registers, unroll=2)
 
 

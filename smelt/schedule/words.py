@@ -30,6 +30,7 @@ from smelt.schedule.access import lies_along
 from smelt.schedule.facts import Contraction
 
 _FLIP = -(2**31) + 0x808080  # the highest bit of every byte
+_ONES = 0x01010101
 _DOTS = {(False, True): "dot4", (True, False): "dot4", (True, True): "dot4_ss", (False, False): "dot4_uu"}
 
 
@@ -38,7 +39,7 @@ class Words(NamedTuple):
 
     contraction: Contraction
     row: Instruction
-    k: Variable  # the old axis, which only the correction walks
+    k: Variable  # the axis that only the correction walks: of words where A has them, else the old one
     correction: str | None
     a_along: bool  # whether the numbers of a word lie side by side in A
 
@@ -63,7 +64,7 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
     y = roles["y"]
     if y.dtype is not (float32 if row.is_float else int32) or y.op != "reduce" or len(y.attribute.axes) != 1:
         return None
-    (k,) = y.attribute.axes
+    summed = k = y.attribute.axes[0]
     size = extent(k)
     numbers = _bytes if y.dtype is int32 else _bfloats
     left, right = numbers(roles[a]), numbers(roles[b])
@@ -81,7 +82,7 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
         if signs[0] is signs[1] and not row.takes_tiles:
             # B is moved by 128, so that it is of the other kind than A; that adds 128 times the sum of A's row.
             words[b] = Expression("xor", int32, (words[b], _constant(_FLIP)))
-            sums = Expression("reduce", int32, (roles[a],), Fold("add", (k,)))
+            sums, k = _sums(roles[a], left, k, words[a], w)
             correction = Expression("mul", int32, (sums, _constant(-128 if signs[0] else 128)))
             signs = signs[0], not signs[0]
         pair = (words[b], words[a]) if signs == (True, False) else (words[a], words[b])
@@ -89,12 +90,24 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
     total = Expression("reduce", y.dtype, (Expression(op, y.dtype, pair),), Fold("add", (w,)))
     result = total if correction is None else Expression("add", int32, (total, correction))
     new = replaced(region, y, result)
-    at = region.axes.index(k)
+    at = region.axes.index(summed)
     axes = (*region.axes[:at], w, *([] if correction is None else [k]), *region.axes[at + 1 :])
     made = Region(new, axes, region.parameters, ((a, words[a]), (b, words[b]), ("y", total)))
     named = {e: name for name, e in made.named().items()}
     name = None if correction is None else named[correction]
-    return Words(replace(contraction, region=made, summed=(w,)), row, k, name, lies_along(left, k))
+    return Words(replace(contraction, region=made, summed=(w,)), row, k, name, lies_along(left, summed))
+
+
+def _sums(
+    operand: Expression, numbers: Expression, k: Variable, word: Expression, w: Variable
+) -> tuple[Expression, Variable]:
+    """The sums of an operand, and the axis that they walk: products of its words with ones where memory holds them."""
+    if not in_place(word):
+        return Expression("reduce", int32, (operand,), Fold("add", (k,))), k
+    own = Variable(f"{k.name}c", 0, w.last)
+    words, ones = moved([word], {w: of(own)})[word], _constant(_ONES)
+    pair = (ones, words) if numbers.dtype.is_signed else (words, ones)
+    return Expression("reduce", int32, (Expression("dot4", int32, pair),), Fold("add", (own,))), own
 
 
 def _constant(value: int) -> Expression:

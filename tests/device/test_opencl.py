@@ -90,6 +90,19 @@ class TestOpenCL:
             assert np.array_equal((x[1:, ::2].T + 1).numpy(), array[::-1, 1::2][1:, ::2].T + 1)
             assert sm.zeros((0, 3)).numpy().shape == (0, 3) and sm.zeros((0, 3)).sum().tolist() == 0.0
 
+    def test_only_what_is_looked_at_is_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from smelt.device.opencl import open_context
+
+        read, counted = open_context().read, list[int]()
+        x = sm.asarray(np.arange(600, dtype=np.float32).reshape(20, 30), device="opencl") + 0
+        x.numpy()
+        monkeypatch.setattr(open_context(), "read", lambda at, into: (counted.append(into.nbytes), read(at, into)))
+        assert (
+            float(x[3, 7]) == 97.0 and x[5].flip(-1).tolist()[:2] == [179.0, 178.0] and x[2:4, ::3].T.shape == (10, 2)
+        )
+        assert np.array_equal(x[2:4, 1::3].T.numpy(), np.arange(600).reshape(20, 30)[2:4, 1::3].T)
+        assert counted[0] == 4 and all(count <= 240 for count in counted)
+
     def test_memory_is_not_shared_with_another_device(self) -> None:
         array = np.ones(3, np.float32)
         with configure(device="opencl"):

@@ -232,6 +232,17 @@ EDGES: dict[str, Callable[[], sm.Tensor | tuple[sm.Tensor, ...]]] = {
         floats(64, 128, dtype=sm.bfloat16).astype(sm.float32)
         @ in_panels(128, 128, 32, sm.bfloat16, 2).astype(sm.float32)
     ),
+    **{
+        f"{kind} of {m} rows in panels of {panel}": lambda m=m, panel=panel, dtype=dtype, wide=wide, depth=depth: (
+            floats(m, 1024, dtype=dtype).astype(wide) @ in_panels(256, 1024, panel, dtype, depth).astype(wide)
+        )
+        for kind, dtype, wide, depth in (
+            ("bytes", sm.int8, sm.int32, 4),
+            ("unsigned", sm.uint8, sm.int32, 4),
+            ("halves", sm.float16, sm.float32, 1),
+        )
+        for m, panel in ((1, 64), (2, 64), (64, 64), (65, 64), (65, 16))
+    },
     "rounded brains": lambda: (
         (floats(64, 128) * 2).astype(sm.bfloat16).astype(sm.float32)
         @ floats(128, 96, dtype=sm.bfloat16).astype(sm.float32)

@@ -45,6 +45,21 @@ def test_products_are_exact(kinds: tuple[type, type], transposed: str) -> None:
         np.testing.assert_array_equal(sm.jit(product)(x, y).numpy(), a.astype(np.int64) @ b.astype(np.int64))
 
 
+@pytest.mark.parametrize("kinds", list(itertools.product((np.int8, np.uint8), repeat=2)), ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.by_turns(4)
+def test_products_with_a_weight_in_panels_are_exact(kinds: tuple[type, type], turned: bool) -> None:
+    columns = 1100  # the last panel is filled up
+    b = bytes_of(kinds[1], columns, 1024) if turned else bytes_of(kinds[1], 1024, columns)
+    weight, matrix = sm.asarray(b, copy=True), b.T if turned else b
+    compiled = sm.jit(lambda x, w: product(x, w.mT) if turned else product(x, w))
+    for rows in (1, 2, 7, 65):
+        a = bytes_of(kinds[0], rows, 1024)
+        expected, x = a.astype(np.int64) @ matrix.astype(np.int64), sm.asarray(a, copy=True)
+        for _ in range(5):  # then the weight has been the same for a while, and is packed
+            np.testing.assert_array_equal(compiled(x, weight).numpy(), expected)
+
+
 def test_extremes_neither_saturate_nor_overflow() -> None:
     for kinds in itertools.product((np.int8, np.uint8), repeat=2):
         for pick in itertools.product((np.iinfo(kinds[0]).min, np.iinfo(kinds[0]).max), repeat=1):
