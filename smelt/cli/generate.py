@@ -56,6 +56,8 @@ def main(arguments: argparse.Namespace) -> int:
             "text": answer.text,
             "finish_reason": answer.reason,
             "seconds_to_first_token": round(answer.figures.first - answer.figures.submitted, 4),
+            "guessed_tokens": answer.figures.guessed_tokens,
+            "right_tokens": answer.figures.right_tokens,
             "seconds": round(answer.figures.finished - answer.figures.submitted, 4),
         }
         if arguments.logprobs is not None:

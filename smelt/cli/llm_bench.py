@@ -41,6 +41,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("-n", "--tokens", type=int, default=128, help="tokens to write (128); 0: none")
     one.add_argument("-t", "--threads", type=_numbers, default=[1], help="numbers of threads, as in 1,2")
     one.add_argument("-b", "--batch", type=_numbers, default=[1], help="how many texts at once, as in 1,4,8")
+    one.add_argument("--context", type=int, default=0, metavar="N", help="write behind N tokens (0)")
     one.add_argument("-r", "--rounds", type=int, default=3, help="how often; the median counts (3)")
     one.add_argument("--peers", default="", metavar="NAMES", help="who else: llama.cpp, transformers")
     one.add_argument("--hosted", metavar="URL", help="ask an API of OpenAI's shape, too; its key is in the environment")
@@ -65,6 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
         write=arguments.tokens,
         threads=arguments.threads,
         batches=arguments.batch,
+        context=max(arguments.context, 0),
         peers=[peer for peer in arguments.peers.split(",") if peer],
         rounds=max(arguments.rounds, 1),
         report=lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr) if sys.stderr.isatty() else None,
@@ -98,7 +100,8 @@ def _hosted(arguments: argparse.Namespace) -> Sequence[hosted.Said]:
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = [f"{'':<12}{'threads':>8}{'work':>22}{'tokens/s':>12}{'of memory':>12}"]
     for row in rows:
-        work = f"read {row['read']}" if "read" in row else f"write {row['write']} × {row['batch']}"
+        place = f" at {row['at']}" if row.get("at") else ""
+        work = f"read {row['read']}" if "read" in row else f"write {row['write']} × {row['batch']}{place}"
         share = f"{row['share_of_bandwidth']:.0%}" if "share_of_bandwidth" in row else ""
         line = f"{row['contender']:<12}{row['threads']:>8}{work:>22}{row['tokens_per_second']:>12.1f}{share:>12}"
         lines.append(line.rstrip())

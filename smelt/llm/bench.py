@@ -2,7 +2,7 @@
 
 A contender is a process that takes lines of JSON, `{"read": 512}` or `{"write": 128, "batch": 4}`, and answers each
 with the seconds that it took. They take turns, so that whatever else the machine does meets all of them. As llama-bench
-does, answers are written from an empty cache, and of a prompt only the last token has logits.
+does, answers are written behind `at` tokens, none unless said, and of a prompt only the last token has logits.
 """
 
 from __future__ import annotations
@@ -31,15 +31,20 @@ def measure(
     write: int = 128,
     threads: Sequence[int] = (1,),
     batches: Sequence[int] = (1,),
+    context: int = 0,
     peers: Sequence[str] = (),
     rounds: int = 3,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """A row for each contender, number of threads and kind of work: the median of the rounds, in tokens per second."""
+    """A row for each contender, number of threads and kind of work: the median of the rounds, in tokens per second.
+    What is written comes behind `context` tokens.
+    """
     for peer in peers:
         if peer not in CONTENDERS:
             raise ArgumentError(f"there is no contender {peer!r:.40}", rule=f"they are {', '.join(CONTENDERS)}.")
-    tasks = [{"read": read}] * (read > 0) + [{"write": write, "batch": batch} for batch in batches] * (write > 0)
+    tasks = [{"read": read}] * (read > 0) + [
+        {"write": write, "batch": batch, "at": context} for batch in batches if write > 0
+    ]
     rows = []
     for count in threads:
         names = ("smelt", *(peer for peer in peers if peer != "smelt"))
@@ -129,7 +134,7 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
 
     decoder, _, _ = opened(model)
     most = max((task.get("batch", 1) for task in tasks), default=1)
-    longest = max((max(task.get("read", 0), task.get("write", 0)) for task in tasks), default=1) + 2
+    longest = max((max(task.get("read", 0), task.get("at", 0) + task.get("write", 0)) for task in tasks), default=1) + 2
     programs = DecoderPrograms(decoder, most, min(longest, decoder.config.context), dtype="float16")
 
     def run(task: Mapping[str, int]) -> float:
@@ -139,7 +144,7 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
                 logits = programs.read(0, start, [1] * min(programs.chunks[-1], task["read"] - start))
             logits.numpy()
         else:
-            for position in range(task["write"]):
+            for position in range(task["at"], task["at"] + task["write"]):  # what is there before is zeros
                 programs.extend([(slot, position, 1) for slot in range(task["batch"])]).numpy()
         return time.perf_counter() - began
 
@@ -173,7 +178,8 @@ def _llama_cpp(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> 
     most = max((task.get("batch", 1) for task in tasks), default=1)
     params = xllamacpp.CommonParams()
     params.model.path = str(models.find(model))
-    params.n_ctx, params.n_parallel, params.warmup, params.verbosity = 2048 * most, most, True, -1
+    room = max(2048, *(task.get("at", 0) + task.get("write", 0) + 1 for task in tasks))
+    params.n_ctx, params.n_parallel, params.warmup, params.verbosity = room * most, most, True, -1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     server = xllamacpp.Server(params)
 
@@ -186,7 +192,7 @@ def _llama_cpp(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> 
         if "read" in task:
             return float(one([1] * task["read"], 1)["prompt_ms"]) / 1000
         with ThreadPoolExecutor(task["batch"]) as pool:
-            timings = list(pool.map(lambda _: one([1], task["write"]), range(task["batch"])))
+            timings = list(pool.map(lambda _: one([1] * (task["at"] + 1), task["write"]), range(task["batch"])))
         return max(float(timing["predicted_ms"]) for timing in timings) / 1000
 
     for task in tasks:

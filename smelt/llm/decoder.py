@@ -185,11 +185,19 @@ class Decoder(Module):
     def __call__(
         self, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
     ) -> tuple[Cache, Tensor]:
+        return self.continued(cache, self.embedded(tokens, positions), positions, slots, wanted)
+
+    def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """The rows (rows, width) that the first block reads."""
         x = self.embedding(tokens)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
-        if self.places is not None:
-            x = x + self.places(positions)
+        return x if self.places is None else x + self.places(positions)
+
+    def continued(
+        self, cache: Cache, x: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
+    ) -> tuple[Cache, Tensor]:
+        """What becomes of `embedded` rows."""
         turn, local = (
             None if rope is None else Turning(rope, *rope.tables(positions, x)) for rope in (self.rope, self.local_rope)
         )

@@ -26,6 +26,7 @@ import smelt as sm
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, SmeltError
 from smelt.llm.prefix import Slot, Slots
 from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
+from smelt.llm.speculate import Lookup, Pace
 
 _MAX_PAUSE: Final = 0.05  # seconds that a chunk of somebody's prompt may keep running answers waiting
 
@@ -89,6 +90,8 @@ class Figures:
     prompt_tokens: int
     reused_tokens: int = 0
     tokens: int = 0
+    guessed_tokens: int = 0
+    right_tokens: int = 0  # of those that were guessed
     submitted: float = 0.0
     started: float = 0.0  # out of the queue
     first: float = 0.0  # its first token
@@ -123,6 +126,8 @@ class Handle:
     figures: Figures
     slot: Slot | None = None
     output: list[int] = field(default_factory=list)
+    lookup: Lookup | None = None  # guesses of what comes next, where they can be checked
+    pace: Pace = field(default_factory=Pace)
     cancelled: bool = False
     reason: Reason | None = None
 
@@ -150,8 +155,12 @@ def piece(count: int, chunks: Sequence[int]) -> int:
 class Engine:
     """Runs requests. As a context manager it has a thread of its own; without, somebody calls `step`."""
 
-    def __init__(self, programs: Programs, queue_limit: int = 64, max_pause: float = _MAX_PAUSE) -> None:
+    def __init__(
+        self, programs: Programs, queue_limit: int = 64, max_pause: float = _MAX_PAUSE, speculate: int = 0
+    ) -> None:
         self.programs, self.queue_limit, self.max_pause = programs, queue_limit, max_pause
+        self.speculate = speculate  # tokens of an answer that are guessed at once, at most
+        self._seconds: dict[int, float] = {}  # of a step, by its rows as they are padded
         self.slots = Slots(programs.slots)
         self.waiting: deque[Handle] = deque()
         self.running: list[Handle] = []
@@ -318,6 +327,8 @@ class Engine:
             with self._wake:
                 handle = self.waiting.popleft()
             handle.slot = slot
+            if self.speculate and handle.request.constraint is None and not handle.chooser.adjusts:
+                handle.lookup, handle.pace = Lookup(), Pace(self.speculate)
             handle.figures.started, handle.figures.reused_tokens = time.monotonic(), len(slot.tokens)
             self.running.append(handle)
 
@@ -342,34 +353,87 @@ class Engine:
         self._rate = size / max(time.monotonic() - began, 1e-6)
 
     def _extend(self) -> None:
-        """One token more for each answer that has begun."""
-        rows: list[tuple[int, int, int]] = []
+        """One token more for each answer that has begun, and as many of its guesses as are right."""
         handles = [handle for handle in self.running if handle.output]
-        for handle in handles:
-            assert handle.slot is not None
-            rows.append((handle.slot.number, len(handle.slot.tokens), handle.output[-1]))
-        if not rows:
+        if not handles:
             return
-        logits = self.programs.extend(rows)
-        for handle in handles:
+        rows: list[tuple[int, int, int]] = []
+        choosers: list[Chooser] = []
+        guesses = self._guesses(handles)
+        for handle, guess in zip(handles, guesses, strict=True):
             assert handle.slot is not None
+            number, place = handle.slot.number, len(handle.slot.tokens)
+            rows += [(number, place + k, token) for k, token in enumerate((handle.output[-1], *guess))]
+            choosers += [handle.chooser, *(handle.chooser.ahead(k + 1) for k in range(len(guess)))]
+        began = time.monotonic()
+        logits = self.programs.extend(rows)
+        owners = [handle for handle, guess in zip(handles, guesses, strict=True) for _ in range(len(guess) + 1)]
+        choices = iter(self._choices(logits, owners, choosers))
+        self._note(logits.shape[0], time.monotonic() - began)
+        for handle, guess in zip(handles, guesses, strict=True):
+            right = self._take(handle, guess, [next(choices) for _ in range(len(guess) + 1)])
+            if guess and handle.lookup is not None:
+                plain = self._seconds.get(self._padded(len(handles)), 0.0)
+                cost = self._seconds[logits.shape[0]] / plain if plain else 1.0
+                handle.pace.told(len(guess), right, cost)
+
+    def _guesses(self, handles: Sequence[Handle]) -> list[list[int]]:
+        """What may come next in each answer, as far as there are rows for it."""
+        room = self.programs.batches[-1] - len(handles)
+        found = []
+        for handle in handles:
+            left = self.programs.context - len(handle.request.prompt) - len(handle.output) - 1
+            if handle.request.max_tokens is not None:
+                left = min(left, handle.request.max_tokens - handle.figures.tokens - 1)
+            most = 0 if handle.lookup is None else min(handle.pace.ask(), room, left)
+            text = [*handle.request.prompt, *handle.output] if most > 0 else []
+            guess = handle.lookup.guess(text, most) if handle.lookup is not None and most > 0 else []
+            room -= len(guess)
+            found.append(guess)
+        return found
+
+    def _take(self, handle: Handle, guess: Sequence[int], choices: Sequence[Choice | None]) -> int:
+        """Accept choices for an answer until one is not what was guessed; how many were."""
+        right = 0
+        handle.figures.guessed_tokens += len(guess)
+        for k, choice in enumerate(choices):
+            if choice is None or handle.slot is None:  # it has ended
+                break
             handle.slot.tokens.append(handle.output[-1])
-        self._choose(logits, handles)
+            if k:
+                handle.chooser.accept(choice.token)
+                handle.figures.right_tokens += 1
+                right = k
+            self._accept(handle, choice)
+            if k == len(guess) or choice.token != guess[k]:
+                break
+        return right
+
+    def _padded(self, rows: int) -> int:
+        return next(size for size in self.programs.batches if rows <= size)
+
+    def _note(self, rows: int, seconds: float) -> None:
+        """The least time of a step of so many rows, which forgets: what is compiled, or disturbed, is not counted."""
+        self._seconds[rows] = min(seconds, 1.05 * self._seconds.get(rows, seconds))
 
     def _choose(self, logits: Any, handles: Sequence[Handle]) -> None:
         """Choose a token for each of the first rows."""
-        choosers: list[Chooser | None] = [None] * logits.shape[0]
+        choices = self._choices(logits, handles, [handle.chooser for handle in handles])
+        for handle, choice in zip(handles, choices, strict=True):
+            if choice is not None:
+                self._accept(handle, choice)
+
+    def _choices(self, logits: Any, handles: Sequence[Handle], given: Sequence[Chooser]) -> list[Choice | None]:
+        """A token for each of the first rows, by their choosers; none where a grammar fails."""
+        choosers: list[Chooser | None] = [*given, *[None] * (logits.shape[0] - len(given))]
         for row, handle in enumerate(handles):
-            choosers[row] = handle.chooser
             if handle.request.constraint is not None:
                 try:
                     handle.chooser.allowed = handle.request.constraint.allowed()
                 except SmeltError as error:
                     self._end(handle, "error", str(error))
                     choosers[row] = None
-        for handle, choice in zip(handles, choose(logits, choosers), strict=False):
-            if choice is not None:
-                self._accept(handle, choice)
+        return choose(logits, choosers)[: len(handles)]
 
     def _accept(self, handle: Handle, choice: Choice) -> None:
         """Give a request its next token, and end it if that was the last."""
@@ -408,6 +472,8 @@ class Engine:
         self.done.prompt_tokens += handle.figures.prompt_tokens
         self.done.reused_tokens += handle.figures.reused_tokens
         self.done.tokens += handle.figures.tokens
+        self.done.guessed_tokens += handle.figures.guessed_tokens
+        self.done.right_tokens += handle.figures.right_tokens
         self.on_end(handle)
         text = handle.request.text.close() if handle.request.text is not None and reason != "cancelled" else ""
         self._tell(handle, Event(text, None, reason, error))

@@ -34,9 +34,17 @@ class Answer(NamedTuple):
 class LanguageModel:
     """A model with its tokenizer. As a context manager, or until `close`, an engine runs on a thread of its own."""
 
-    def __init__(self, name: str, tokenizer: Any, template: Any, programs: Programs, queue_limit: int = 64) -> None:
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Any,
+        template: Any,
+        programs: Programs,
+        queue_limit: int = 64,
+        speculate: int = 0,
+    ) -> None:
         self.name, self.tokenizer, self.template, self.programs = name, tokenizer, template, programs
-        self.engine = Engine(programs, queue_limit)
+        self.engine = Engine(programs, queue_limit, speculate=speculate)
         self.engine.__enter__()
 
     def __repr__(self) -> str:

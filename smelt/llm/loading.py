@@ -44,13 +44,15 @@ def load(
     queue_limit: int = 64,
     exact: bool = False,
     adapter: str | os.PathLike[str] | None = None,
+    speculate: int = 0,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
 
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
     inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `adapter` is a
-    folder of PEFT, whose LoRA matrices are put beside the layers.
+    folder of PEFT, whose LoRA matrices are put beside the layers. Where a text repeats itself, up to `speculate` tokens
+    are guessed and checked at once: the same text, sooner.
     `random:tiny`, `random:135m` up to `random:8b` are models with random weights and tokens for bytes, for tests and
     measurements; all but the first have about 5 bits a weight, and `random:1b:f32` or `random:1b:q8_0` others.
 
@@ -64,8 +66,9 @@ def load(
         decoder = load_adapter(decoder, adapter)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
-    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16)
-    return LanguageModel(Path(model).stem if "/" in model else model, tokenizer, template, programs, queue_limit)
+    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16, rows=speculate + 1)
+    name = Path(model).stem if "/" in model else model
+    return LanguageModel(name, tokenizer, template, programs, queue_limit, speculate)
 
 
 def opened(

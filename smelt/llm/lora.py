@@ -64,8 +64,7 @@ def adapted(model: Decoder, config: Mapping[str, Any], tensors: Mapping[str, NDA
         match = _NAME.fullmatch(name)
         if match is None:
             raise ParseError(f"adapter: there is no layer for {name}", rule="every tensor must be used.")
-        laid_out = _as_neighbors(model, match[2], array) if match[3] == "B" else array
-        pairs.setdefault((int(match[1]), match[2]), {})[match[3]] = laid_out.astype(np.float32)
+        pairs.setdefault((int(match[1]), match[2]), {})[match[3]] = array.astype(np.float32)
     result = model.copy()
     for n, block in enumerate(result.blocks):
         q, k = model.config.heads * model.config.head_dim, model.config.kv_heads * model.config.head_dim
@@ -91,17 +90,6 @@ def _scale(config: Mapping[str, Any]) -> float:
     if not isinstance(rank, int) or not 0 < rank <= _MOST_RANK or not isinstance(alpha, int | float):
         raise ParseError(f"adapter: r is {rank!r}, lora_alpha {alpha!r}", rule="they must be numbers.")
     return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
-
-
-def _as_neighbors(model: Decoder, part: str, up: NDArray[Any]) -> NDArray[Any]:
-    """Rows of q and k in the order that the model's file has: adapters pair halves of heads, GGUF files neighbors."""
-    heads = {"q_proj": model.config.heads, "k_proj": model.config.kv_heads}.get(part)
-    rope, size = model.config.rope, model.config.head_dim
-    if heads is None or rope is None or not rope.interleaved or up.ndim != 2 or len(up) != heads * size:
-        return up
-    apart = up.reshape(heads, size, -1)
-    turned = apart[:, : rope.dim].reshape(heads, 2, rope.dim // 2, -1).swapaxes(1, 2).reshape(heads, rope.dim, -1)
-    return np.concatenate([turned, apart[:, rope.dim :]], axis=1).reshape(up.shape)
 
 
 def _put(layer: Layer, pairs: dict[Any, Any], n: int, rows: Mapping[str, int], columns: int, scale: float) -> Layer:

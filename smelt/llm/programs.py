@@ -36,7 +36,9 @@ BATCHES: Final = {
 
 
 class DecoderPrograms:
-    """Steps of one model, for at most `slots` texts of at most `context` tokens at once."""
+    """Steps of one model, for at most `slots` texts of at most `context` tokens at once; `rows` may be more than that,
+    for several tokens of a text in one step.
+    """
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class DecoderPrograms:
         context: int = 2048,
         chunks: Sequence[int] = CHUNKS,
         dtype: DTypeLike = sm.float32,
+        rows: int = 1,
     ) -> None:
         if not 1 <= slots <= max(BATCHES):
             raise ArgumentError(f"there are {slots} slots", rule=f"there are 1 to {max(BATCHES)}.")
@@ -54,7 +57,7 @@ class DecoderPrograms:
             )
         self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
         self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
-        self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= slots)
+        self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= max(slots, rows))
         self.config, self._dtype = model.config, dtype  # of keys and values in the cache
         leaves, structure = tree.flatten(model)
         self._weights = tuple(leaves)
@@ -64,7 +67,11 @@ class DecoderPrograms:
         self.weight_bytes = sum(tensors.values()) - table
 
         def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
-            return step(tree.unflatten(structure, list(weights)), cache, tokens, positions, slots, wanted)
+            model = tree.unflatten(structure, list(weights))
+            # Given back, so that they are stored: embeddings that are computed again where they are read are added up
+            # in another order by batches, and a batch would not give the bits of a row alone.
+            rows = model.embedded(tokens, positions)
+            return (*model.continued(cache, rows, positions, slots, wanted), rows)
 
         def hidden(weights: Any, cache: Cache, tokens: Any, positions: Any, slot: Any) -> Any:
             model = tree.unflatten(structure, list(weights))
@@ -82,7 +89,7 @@ class DecoderPrograms:
 
     def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
         """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
-        logits: sm.Tensor = self._bound(*self._padded(slot, start, tokens))
+        logits: sm.Tensor = self._bound(*self._padded(slot, start, tokens))[0]
         return logits
 
     def _padded(self, slot: int, start: int, tokens: Sequence[int]) -> tuple[Any, Any, Any, Any]:
@@ -99,7 +106,7 @@ class DecoderPrograms:
         padding = [(self.slots, place, 0) for place in range(size - len(rows))]
         slots, positions, tokens = np.array([*rows, *padding], np.int32).T
         wanted = np.arange(size, dtype=np.int32)
-        logits: sm.Tensor = self._bound(tokens.copy(), positions.copy(), slots.copy(), wanted)
+        logits: sm.Tensor = self._bound(tokens.copy(), positions.copy(), slots.copy(), wanted)[0]
         return logits
 
     def parts(self) -> list[Callable[[], Any]]:

@@ -8,6 +8,7 @@ left.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -162,6 +163,12 @@ class Chooser:
     def adjusts(self) -> bool:
         """Whether logits are changed before the next token is chosen."""
         return self._counts is not None or self.allowed is not None
+
+    def ahead(self, count: int) -> Chooser:
+        """The same for `count` tokens later, where nothing but the position matters."""
+        later = copy.copy(self)
+        later.position += count
+        return later
 
     def accept(self, token: int) -> None:
         """Count a token that was chosen."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import smelt as sm
 from smelt.errors import ParseError
 from smelt.formats import BLOCKS, Codes, Folder, Gguf
-from smelt.llm.config import ModelConfig
+from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.decoder import Attention, Beside, Block, Decoder, Layer, MixtureOfExperts, Mlp
 from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
 
@@ -81,7 +81,7 @@ def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False)
     if config.rope is not None and f"{GGUF_NAMES['frequencies']}.weight" in names:
         factors = parts.take("frequencies", (config.rope.dim // 2,))
         config = replace(config, rope=replace(config.rope, factors=tuple(factors.tolist())))
-    model = _whole(config, parts)
+    model = _whole(_by_halves(config), parts)
     if isinstance(file, Gguf):  # what has been laid out anew is not read there again
         for name in file.entries:
             file.drop(name)
@@ -95,8 +95,22 @@ def random_model(config: ModelConfig, seed: int = 0, kind: str = "F32") -> Decod
     return build(config, _RandomParts(seed, kind))
 
 
+def _by_halves(config: ModelConfig) -> ModelConfig:
+    """With the pairs of RoPE as halves of a head, as `_FileParts` orders them: no step shuffles anything then."""
+
+    def halves(rope: Rope | None) -> Rope | None:
+        return None if rope is None else replace(rope, interleaved=False)
+
+    return replace(config, rope=halves(config.rope), local_rope=halves(config.local_rope))
+
+
+def _halves(size: int, rope: Rope) -> NDArray[np.intp]:
+    """Where the features of a head with pairs of neighbors lie, those that are firsts of pairs first."""
+    return np.concatenate([np.arange(0, rope.dim, 2), np.arange(1, rope.dim, 2), np.arange(rope.dim, size)])
+
+
 class _FileParts:
-    """The tensors of a file, each taken once."""
+    """The tensors of a file, each taken once. Where pairs of RoPE are neighbors there, they are halves here."""
 
     def __init__(
         self,
@@ -109,6 +123,8 @@ class _FileParts:
         self._file, self._names, self._row, self._tied, self._codes = file, names, row, config.tied, codes
         self._all: Collection[str] = frozenset(file)
         self._left = set(self._all)
+        rope, size = config.rope, config.head_dim
+        self._order = _halves(size, rope) if rope is not None and rope.interleaved else None
         # Files of the bare model lack the name of what holds it.
         self._front = "" if f"{names['embedding']}.weight" in self._all else names["embedding"].split(".")[0] + "."
 
@@ -127,7 +143,7 @@ class _FileParts:
         array = array.T if linear and self._row.transposed else array
         if array.shape != shape:
             raise ParseError(f"the tensor {name} has shape {array.shape}", rule=f"it must be {shape}.")
-        floats = array.astype(np.float32, copy=False)
+        floats = self._ordered(role, array.astype(np.float32, copy=False))
         return floats + np.float32(self._row.norm_offset) if role.endswith("norm") and self._row.norm_offset else floats
 
     def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
@@ -140,7 +156,14 @@ class _FileParts:
         if found.codes.shape != shape:
             raise ParseError(f"the tensor {name} has shape {found.codes.shape}", rule=f"it must be {shape}.")
         self._taken(role, "weight", n, 0)
-        return found
+        minimum = None if found.minimum is None else self._ordered(role, found.minimum)
+        return Codes(self._ordered(role, found.codes), found.zero, self._ordered(role, found.scale), minimum)
+
+    def _ordered(self, role: str, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows of q and k with the features of their heads as halves."""
+        if self._order is None or role not in ("q", "k", "q_norm", "k_norm"):
+            return rows
+        return rows.reshape(-1, len(self._order), *rows.shape[1:])[:, self._order].reshape(rows.shape)
 
     def _taken(self, role: str, kind: str, n: int, e: int) -> str:
         """The name of a tensor, which nobody can have again."""

@@ -144,6 +144,6 @@ def test_half_precision_cache() -> None:
 def test_a_cache_that_is_full_is_an_error() -> None:
     model = random_model(SMALL)
     with pytest.raises(IndexRangeError):
-        compiled(model, empty_cache(SMALL, 1, 4), ints(1), ints(4), scalar(0), ints(0))[1].numpy()
+        compiled(model, empty_cache(SMALL, 1, 4), ints(1), ints(16), scalar(0), ints(0))[1].numpy()
     with pytest.raises(ArgumentError, match="64 positions"):
         empty_cache(from_huggingface(CONFIGS["gpt2"], Held(random_tensors(CONFIGS["gpt2"]))).config, 1, 65)

@@ -103,6 +103,41 @@ def test_stop_tokens_end_an_answer_and_are_not_part_of_it():
     assert alone([1, 2, 3], max_tokens=8, stop_tokens=frozenset({tokens[4]})) == (tokens[:until], "stop")
 
 
+@given(st.lists(REQUESTS, min_size=1, max_size=4), st.integers(1, 7), st.integers(1, 3))
+def test_guesses_change_no_token(requests, most, reach):
+    made = [
+        {"prompt": prompt * 3, "max_tokens": 3 * count, "sampling": Sampling(temperature, seed=seed, logprobs=0)}
+        for prompt, count, temperature, seed in requests
+    ]
+    plain = together([Request(**options) for options in made], Engine(History(reach=reach)))
+    engine = Engine(History(rows=8, reach=reach), speculate=most)
+    assert together([Request(**options) for options in made], engine) == plain
+
+
+def test_right_guesses_save_steps_and_are_counted():
+    programs = History(slots=1, context=256, rows=8, reach=1)
+    engine = Engine(programs, speculate=7)
+    engine._note = lambda rows, seconds: engine._seconds.update({rows: 1.0})  # steps of all sizes take the same time
+    tokens, _ = together([Request([1], max_tokens=100)], engine)[0]
+    assert tokens == together([Request([1], max_tokens=100)], Engine(History(slots=1, context=256, reach=1)))[0][0]
+    assert len(programs.extended) < 60
+    assert engine.done.right_tokens == 100 - 1 - len(programs.extended)
+    assert engine.done.guessed_tokens >= engine.done.right_tokens
+
+
+def test_stop_tokens_and_the_context_end_answers_among_guesses():
+    for options in ({"context": 40}, {"context": 64, "stop": 20}):
+        stop = options.pop("stop", None)
+        ends: frozenset[int] = frozenset()
+        if stop is not None:
+            ends = frozenset({alone([1], max_tokens=stop)[0][-1]})
+        plain = together([Request([1], stop_tokens=ends)], Engine(History(**options, reach=2)))
+        assert (
+            together([Request([1], stop_tokens=ends)], Engine(History(**options, rows=8, reach=2), speculate=5))
+            == plain
+        )
+
+
 class Letters:
     """Text of tokens: a letter each, and a stop string of one letter."""
 

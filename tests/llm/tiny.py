@@ -19,10 +19,14 @@ class History:
 
     chunks = (2, 4)
 
-    def __init__(self, slots: int = 3, context: int = 64, vocabulary: int = 50) -> None:
+    def __init__(
+        self, slots: int = 3, context: int = 64, vocabulary: int = 50, rows: int = 0, reach: int | None = None
+    ) -> None:
+        """At most `rows` in a step; logits follow from the last `reach` tokens, so that texts come to repeat."""
+        self.reach = reach
         self.slots, self.context, self.vocabulary = slots, context, vocabulary
         self.memory = np.full((slots, context), -1)
-        self.batches = (slots,)
+        self.batches = (slots, rows) if rows > slots else (slots,)
         self.extended: list[int] = []
         self.read_tokens = 0
         self.fails = False
@@ -40,7 +44,8 @@ class History:
     def _logits(self, slot: int, position: int) -> np.ndarray:
         history = self.memory[slot, : position + 1]
         assert (history >= 0).all(), "a hole in the cache"
-        rng = np.random.default_rng(zlib.crc32(history.tobytes()))
+        seen = history if self.reach is None else history[-self.reach :]
+        rng = np.random.default_rng(zlib.crc32(seen.tobytes()))
         return rng.normal(size=self.vocabulary).astype(np.float32)
 
     def read(self, slot: int, start: int, tokens: Sequence[int]):
@@ -52,12 +57,13 @@ class History:
         return sm.asarray(self._logits(slot, start + len(tokens) - 1)[None])
 
     def extend(self, rows: Sequence[tuple[int, int, int]]):
-        assert len({slot for slot, _, _ in rows}) == len(rows)
+        assert len({(slot, position) for slot, position, _ in rows}) == len(rows)
+        size = next(size for size in self.batches if len(rows) <= size)
         self.extended.append(len(rows))
         for slot, position, token in rows:
             self.memory[slot, position] = token
         logits = [self._logits(slot, position) for slot, position, _ in rows]
-        return sm.asarray(np.stack(logits + [logits[0]] * (self.slots - len(rows))))  # padded, as programs do
+        return sm.asarray(np.stack(logits + [logits[0]] * (size - len(rows))))  # padded, as programs do
 
 
 class Bytes:

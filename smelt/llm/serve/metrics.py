@@ -60,6 +60,8 @@ class Metrics:
             ("smelt_prompt_tokens_total", "counter", "Tokens of prompts.", engine.done.prompt_tokens),
             ("smelt_reused_tokens_total", "counter", "Of these, found in the cache.", engine.done.reused_tokens),
             ("smelt_generated_tokens_total", "counter", "Tokens of answers.", engine.done.tokens),
+            ("smelt_guessed_tokens_total", "counter", "Tokens guessed by speculation.", engine.done.guessed_tokens),
+            ("smelt_right_tokens_total", "counter", "Of these, right.", engine.done.right_tokens),
             ("smelt_slots", "gauge", "Sequences that fit into the cache.", len(engine.slots)),
             ("smelt_slots_free", "gauge", "Of these, free.", engine.slots.free),
         ]

@@ -1,0 +1,69 @@
+"""Guesses of what comes next, which a model checks several at once: one step of a few rows costs little more than one.
+
+A guess changes no token. Each row of a step sees what a row alone would see and gives the same bits, what is drawn for
+it depends on seed and position alone, and the tokens behind the first wrong guess are thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+MOST: Final = 7  # tokens guessed at once: with the one that is known, 8 rows
+_LENGTHS: Final = (4, 3)  # of what must have occurred before
+_REST: Final = 16  # steps without guesses after guesses that did not pay; twice as many each time
+_LONGEST_REST: Final = 512
+_FORGETS: Final = 0.8
+_DEBT: Final = -0.3  # steps that guesses may cost before they rest
+
+
+class Lookup:
+    """Guesses that a text goes on as it did where its last tokens occurred before (prompt lookup).
+
+    >>> lookup = Lookup()
+    >>> lookup.guess([1, 2, 3, 4, 5, 1, 2, 3], 2), lookup.guess([1, 2, 3, 4, 5, 1, 2, 3, 9], 2)
+    ([4, 5], [])
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[int, ...], int] = {}  # where each run of tokens ended last
+        self._known = 0  # tokens whose runs have been noted
+
+    def guess(self, tokens: Sequence[int], most: int) -> list[int]:
+        """At most so many tokens behind all those so far, of which nothing but the end is new since the last call."""
+        for end in range(self._known + 1, len(tokens)):
+            self._note(tokens, end)
+        runs = (tuple(tokens[-n:]) for n in _LENGTHS if len(tokens) >= n)
+        found = next((self._ends[run] for run in runs if run in self._ends), None)
+        self._known = len(tokens)
+        self._note(tokens, len(tokens))
+        return [] if found is None else list(tokens[found : found + most])
+
+    def _note(self, tokens: Sequence[int], end: int) -> None:
+        for n in _LENGTHS:
+            if end >= n:
+                self._ends[tuple(tokens[end - n : end])] = end
+
+
+class Pace:
+    """How many tokens to guess: more while they are right, and none for a while where that does not pay."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most, self._count, self._pause, self._rest, self._gain = most, min(3, most), 0, _REST, 0.0
+
+    def ask(self) -> int:
+        """How many to guess now."""
+        if self._pause:
+            self._pause -= 1
+            return 0
+        return self._count
+
+    def told(self, guessed: int, right: int, cost: float) -> None:
+        """That so many were guessed and right, in a step that took `cost` times as long as one without guesses."""
+        self._gain = self._gain * _FORGETS + right + 1 - cost
+        if self._gain < _DEBT:
+            self._pause, self._rest, self._gain, self._count = self._rest, min(2 * self._rest, _LONGEST_REST), 0.0, 1
+        elif right == guessed:
+            self._count, self._rest = min(2 * self._count + 1, self.most), _REST
+        elif 2 * right < guessed:
+            self._count = max(self._count // 2, 1)
