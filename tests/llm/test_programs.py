@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from smelt.errors import ArgumentError, ContextLengthError
-from smelt.formats import Codes
 from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.engine import Engine, Request
 from smelt.llm.loading import load, opened
 from smelt.llm.programs import DecoderPrograms
-from smelt.llm.weights import _RandomParts, build
+from smelt.llm.weights import random_model
 
 PROMPT = [5, 9, 2, 200, 33, 7, 7, 1, 90, 4, 11]
 
@@ -109,21 +108,12 @@ def test_a_model_chats_and_remembers():
         load("random:huge")
 
 
-class RandomCodes(_RandomParts):
-    """Random weights of 4 bits."""
-
-    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes:
-        rows, columns = shape
-        codes = self._random.integers(0, 16, shape).astype(np.uint8)
-        scale = self._random.standard_normal((rows, columns // 32)).astype(np.float16).astype(np.float32)
-        return Codes(codes, 8, scale / np.float32(32), None)
-
-
-def test_rows_of_rounded_models_have_the_bits_of_single_ones():
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
+def test_rows_of_rounded_models_have_the_bits_of_single_ones(kind):
     """Which is why guesses change no token, and why neighbors in a batch do not."""
     config = ModelConfig("llama", 2, 64, 4, 2, 16, 128, 512, 64, 1e-5, Rope(16), tied=True)
     programs = DecoderPrograms(
-        build(config, RandomCodes(0)), slots=2, context=64, chunks=(4, 8), dtype="float16", rows=8
+        random_model(config, kind=kind), slots=2, context=64, chunks=(4, 8), dtype="float16", rows=8
     )
     assert programs.batches == (1, 2, 4, 8)
     single = [programs.extend([(0, place, token)]).numpy()[0].copy() for place, token in enumerate(PROMPT)]
