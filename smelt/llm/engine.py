@@ -3,7 +3,8 @@
 In each step it drops what was cancelled or is late, admits who waits while slots are free, reads one chunk of one
 prompt, and gives every running request its next token. Requests join and leave between steps (continuous batching).
 Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, for
-whatever reason; what fails for one request does not reach another.
+whatever reason; what fails for one request does not reach another; what one owner's prompts have in common with
+another's is neither used nor told.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class Request:
     text: Text | None = None
     constraint: Constraint | None = None
     timeout: float | None = None  # seconds from its submission
+    owner: str = ""  # whose it is: only what was read for the same owner is used again
     deliver: Callable[[Event], None] = _ignored
     figures: Figures | None = None  # once it is submitted
 
@@ -321,7 +323,8 @@ class Engine:
 
     def _admit(self) -> None:
         while self.waiting:
-            slot = self.slots.take(self.waiting[0].request.prompt)
+            first = self.waiting[0].request
+            slot = self.slots.take(first.prompt, first.owner)
             if slot is None:
                 return
             with self._wake:
