@@ -57,11 +57,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def served(key: str | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
+def served(keys: dict[str, str] | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
     made = programs.pop("made", History)(**{"slots": 3, "context": 128, "vocabulary": 129} | programs)
     model = LanguageModel("tiny", Bytes(), Lines(), made, queue)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(application(model, key, limits)))
+    server = uvicorn.Server(configured(application(model, keys, limits)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -258,7 +258,7 @@ def test_models_tokens_health_and_metrics(client):
 
 
 def test_a_key_is_asked_for_and_strangers_names_are_refused(client):
-    with served(key="secret") as guarded:
+    with served(keys={"one": "secret"}) as guarded:
         assert guarded.ask("/health").status == 200
         assert guarded.ask("/v1/models").json["error"]["code"] == "invalid_api_key"
         assert guarded.ask("/v1/models", headers={"authorization": "Bearer wrong"}).status == 401

@@ -152,7 +152,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_every_route_but_health_needs_the_key() -> None:
-    with served(key="sécret") as client:
+    with served(keys={"one": "sécret"}) as client:
         assert client.ask("/health").status == 200
         wrong = [
             {},

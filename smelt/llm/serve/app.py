@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hmac
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,6 +17,7 @@ from smelt.llm.engine import Event, Handle
 from smelt.llm.language import LanguageModel
 from smelt.llm.serve import schema
 from smelt.llm.serve.answers import Shape, Written
+from smelt.llm.serve.keys import Tenants
 from smelt.llm.serve.metrics import Metrics
 from smelt.llm.serve.schema import ApiError, Asked
 
@@ -33,6 +33,7 @@ except ImportError as missing:
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _BODY_SECONDS: Final = 30.0  # that a client may take to send its request
 _RETRY_SECONDS: Final = 1
+_OWNER: Final = "smelt.owner"  # in the scope of a request: the tenant whose key it brought
 
 Message = tuple[int, Event] | None  # a choice and what it is told; None: the client has gone
 
@@ -121,11 +122,12 @@ class Service:
         self._check_model(asked.model)
         messages: asyncio.Queue[Message] = asyncio.Queue()
         # Templates and grammars take their time, and other clients should not wait for them.
-        handles = await run_in_threadpool(self._submit, asked, asyncio.get_running_loop(), messages.put_nowait)
+        deliver = partial(_delivered, asyncio.get_running_loop(), messages.put_nowait)
+        handles = await run_in_threadpool(self._submit, asked, request.scope[_OWNER], deliver)
         answer = _Running(Shape(asked, self.model.name, self.model.tokenizer.piece, is_chat), handles, messages)
         return _Stream(answer) if asked.stream else await answer.whole(request)
 
-    def _submit(self, asked: Asked, loop: asyncio.AbstractEventLoop, put: Callable[[Message], None]) -> list[Handle]:
+    def _submit(self, asked: Asked, owner: str, deliver: Callable[[int, Event], None]) -> list[Handle]:
         """Requests for all choices of all prompts, in order; all are queued, or none."""
         handles: list[Handle] = []
         limit = self.limits.max_tokens
@@ -142,8 +144,7 @@ class Service:
                         grammar=self._grammar(asked),
                         timeout=self.limits.timeout,
                     )
-                    index = len(handles)
-                    made.deliver = partial(_delivered, loop, put, index)
+                    made.owner, made.deliver = owner, partial(deliver, len(handles))
                     handles.append(self.model.engine.submit(made))
         except BaseException:
             for handle in handles:
@@ -280,29 +281,36 @@ async def _body(request: Request) -> bytes:
 
 
 class _Gate:
-    """Lets those in who know the key; without one, those who address this machine by a name of its own."""
+    """Lets those in who have a key; where there is none, those who address this machine by a name of its own."""
 
-    def __init__(self, app: Any, key: str | None) -> None:
-        self._app, self._key = app, key
+    def __init__(self, app: Any, tenants: Tenants) -> None:
+        self._app, self._tenants = app, tenants
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (error := self._refused(scope)) is not None:
-            await JSONResponse(error.json(), error.status)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        if scope["type"] == "http":
+            try:
+                scope = scope | {_OWNER: self._owner(scope)}
+            except ApiError as error:
+                await JSONResponse(error.json(), error.status)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
-    def _refused(self, scope: Any) -> ApiError | None:
+    def _owner(self, scope: Any) -> str:
+        """Whose request it is; without keys all are of one owner."""
         headers = dict(scope["headers"])
-        if self._key is None:
+        if not self._tenants:
             # A page of a stranger whose name leads here (DNS rebinding) sends that name.
             name = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]") or "localhost"
-            return None if name in LOOPBACK else ApiError(f"this is not {name!r:.80}", status=403)
+            if name in LOOPBACK:
+                return ""
+            raise ApiError(f"this is not {name!r:.80}", status=403)
         if scope["path"] == "/health":
-            return None
+            return ""
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._key.encode()):
-            return None
-        return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+        found = self._tenants.name(given.strip()) if kind.lower() == b"bearer" else None
+        if found is None:
+            raise ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+        return found
 
 
 def _told(error: SmeltError) -> ApiError:
@@ -328,8 +336,8 @@ async def _lost(request: Request, error: Exception) -> Response:
     return JSONResponse(ApiError(f"{request.method} {request.url.path} is not here", status=status).json(), status)
 
 
-def application(model: LanguageModel, key: str | None = None, limits: Limits | None = None) -> Any:
-    """The ASGI application; with a `key`, whoever asks must bring it, and without, must be on this machine."""
+def application(model: LanguageModel, keys: Mapping[str, str] | None = None, limits: Limits | None = None) -> Any:
+    """The ASGI application; with `keys` of names, whoever asks must bring one, and without, must be on this machine."""
     service = Service(model, limits or Limits())
     routes = [
         Route("/health", service.health),
@@ -349,19 +357,21 @@ def application(model: LanguageModel, key: str | None = None, limits: Limits | N
         404: _lost,
         405: _lost,
     }
-    return _Gate(Starlette(routes=routes, exception_handlers=handlers), key)
+    return _Gate(Starlette(routes=routes, exception_handlers=handlers), Tenants(keys or {}))
 
 
-def run(model: LanguageModel, host: str, port: int, key: str | None, limits: Limits | None = None) -> None:
-    """Serve until interrupted; other addresses than this machine's own need a key."""
+def run(
+    model: LanguageModel, host: str, port: int, keys: Mapping[str, str] | None, limits: Limits | None = None
+) -> None:
+    """Serve until interrupted; other addresses than this machine's own need keys, or say that there are none: `{}`."""
     import uvicorn
 
-    if host not in LOOPBACK and key is None:
+    if host not in LOOPBACK and keys is None:
         raise ArgumentError(
             f"{host} can be reached from other machines, and there is no key",
-            hint="Set SMELT_API_KEY, or say --no-key if everybody may ask.",
+            hint="Set SMELT_API_KEY, name a file by --api-keys, or say --no-key if everybody may ask.",
         )
-    uvicorn.Server(configured(application(model, key or None, limits), host=host, port=port)).run()
+    uvicorn.Server(configured(application(model, keys, limits), host=host, port=port)).run()
 
 
 def configured(app: Any, **options: Any) -> Any:
