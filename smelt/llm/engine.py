@@ -190,11 +190,7 @@ class Engine:
         """Queue a request; `ContextLengthError` if its prompt does not fit, `BusyError` if the queue is full."""
         handle = Handle(request, self._chooser(request), Figures(len(request.prompt), submitted=time.monotonic()))
         with self._wake:
-            if self._closing:
-                raise BusyError("the engine is closing")
-            if len(self.waiting) >= self.queue_limit:
-                self.rejected += 1
-                raise BusyError(f"{len(self.waiting)} requests are waiting already", hint="Try again in a moment.")
+            self.check_room()
             request.figures = handle.figures
             self.waiting.append(handle)
             self._wake.notify()
@@ -240,6 +236,16 @@ class Engine:
             )
         if not 0 <= min(prompt) <= max(prompt) < vocabulary:
             raise ArgumentError("the prompt has tokens that the model does not have", rule=f"0 to {vocabulary - 1}.")
+
+    def check_room(self, others: int = 0) -> None:
+        """`BusyError` if the queue is full, where so many more wait for something else than tokens."""
+        with self._wake:
+            if self._closing:
+                raise BusyError("the engine is closing")
+            count = len(self.waiting) + others
+            if count >= self.queue_limit:
+                self.rejected += 1
+                raise BusyError(f"{count} requests are waiting already", hint="Try again in a moment.")
 
     def _chooser(self, request: Request) -> Chooser:
         self.check_prompt(request.prompt)

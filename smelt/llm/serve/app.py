@@ -7,10 +7,10 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, MissingFileError, SmeltError
 from smelt.llm.engine import Event, Handle
@@ -35,6 +35,7 @@ _BODY_SECONDS: Final = 30.0  # that a client may take to send its request
 _RETRY_SECONDS: Final = 1
 _OWNER: Final = "smelt.owner"  # in the scope of a request: the tenant whose key it brought
 
+T = TypeVar("T")
 Message = tuple[int, Event] | None  # a choice and what it is told; None: the client has gone
 
 
@@ -53,6 +54,7 @@ class Service:
         self.model, self.limits = model, limits
         self.metrics = Metrics(model.engine)
         self.started = int(time.time())
+        self._embedding = 0  # requests for embeddings that are not answered yet
 
     async def health(self, request: Request) -> Response:
         """Whether the engine runs."""
@@ -107,16 +109,25 @@ class Service:
         """`POST /v1/embeddings`."""
         fields = schema.fields_of(await _body(request), schema.EMBEDDINGS, ["input"])
         self._check_model(fields.get("model", ""))
-        count, data = 0, []
-        for index, text in enumerate(fields["input"]):
-            tokens = await run_in_threadpool(self.model.tokens, text)
-            vector = await run_in_threadpool(self.model.embed, tokens)
+        self.model.engine.check_room(self._embedding)
+        self._embedding += 1
+        try:
+            count, vectors = await _while_there(request, self._embedded(fields["input"]), self.limits.timeout)
+        finally:
+            self._embedding -= 1
+        data = []
+        for index, vector in enumerate(vectors):
             as_text = fields.get("encoding_format") == "base64"
             found = base64.b64encode(vector.astype("<f4").tobytes()).decode() if as_text else vector.tolist()
             data.append({"object": "embedding", "index": index, "embedding": found})
-            count += len(tokens)
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse({"object": "list", "data": data, "model": self.model.name, "usage": usage})
+
+    async def _embedded(self, texts: Sequence[Any]) -> tuple[int, list[Any]]:
+        """How many tokens texts have, and their vectors; one at a time, so that others come in between."""
+        prompts = await run_in_threadpool(lambda: [self.model.tokens(text) for text in texts])
+        vectors = [await asyncio.wrap_future(self.model.embedding(prompt)) for prompt in prompts]
+        return sum(map(len, prompts)), vectors
 
     async def _answer(self, request: Request, asked: Asked, is_chat: bool) -> Response:
         self._check_model(asked.model)
@@ -163,6 +174,27 @@ def _delivered(loop: asyncio.AbstractEventLoop, put: Callable[[Message], None], 
     loop.call_soon_threadsafe(put, (index, event))
 
 
+async def _gone(receive: Any) -> None:
+    """Wait until the client goes away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What work gives, which ends when its client has gone or its time is over."""
+    doing, gone = asyncio.create_task(work), asyncio.create_task(_gone(request.receive))
+    try:
+        done, _ = await asyncio.wait({doing, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if doing in done:
+            return doing.result()
+        if gone in done:
+            raise ClientDisconnect
+        raise ApiError("the request was not finished: timeout", status=504, code="timeout")
+    finally:
+        doing.cancel()
+        gone.cancel()
+
+
 class _Running:
     """A request that is being answered. Whatever ends it cancels what is left of it."""
 
@@ -173,8 +205,7 @@ class _Running:
         """What the choices are told, until all have ended or the client has gone."""
 
         async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+            await _gone(receive)
             self._messages.put_nowait(None)
 
         watcher, left = asyncio.create_task(watch()), len(self._handles)
