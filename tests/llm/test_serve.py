@@ -299,11 +299,11 @@ def test_a_full_queue_says_when_to_come_back_and_time_is_bounded(client):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_is_cancelled(client, stream):
-    held = Held(slots=1, context=128, vocabulary=129)
-    model, ended = client.model, threading.Event()
+    model, ended, reasons = client.model, threading.Event(), []
+    held = Held(slots=model.programs.slots, context=128, vocabulary=129)
     engine, was = model.engine, (model.engine.programs, model.engine.on_end)
     engine.programs = held
-    engine.on_end = lambda handle: ended.set()
+    engine.on_end = lambda handle: (reasons.append(handle.reason), ended.set())
     try:
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
         asked = json.dumps({"prompt": "x", "max_tokens": 100, "stream": stream, "logit_bias": {"65": 100}})
@@ -311,12 +311,13 @@ def test_a_client_that_goes_away_is_cancelled(client, stream):
         held.go_on.release(3)
         if stream:
             assert connection.getresponse().read(20)
-        connection.sock.close()
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
         while not ended.is_set():  # one step at a time
             held.go_on.release()
             ended.wait(0.01)
     finally:
         engine.programs, engine.on_end = was
         held.go_on.release(100)
-    assert engine.finished["cancelled"] >= 1
+    assert reasons == ["cancelled"]
     assert engine.slots.free == 3

@@ -87,7 +87,7 @@ def _vanishing(gone: http.client.HTTPConnection, engine: Any, held: Any, when: s
             held.go_on.release()
             threading.Event().wait(0.002)
     gone.sock.shutdown(socket.SHUT_RDWR)
-    gone.sock.close()
+    gone.close()
     until(lambda: found.cancelled)
     return found
 
@@ -281,7 +281,7 @@ def test_embeddings_of_a_client_that_goes_away_are_not_made() -> None:
         gone.request("POST", "/v1/embeddings", asked, {"content-type": "application/json"})
         try:
             until(lambda: held.began)
-            gone.sock.close()
+            gone.close()
             # There is room again while the first is still being made; the mistake in what is asked is told later.
             until(lambda: client.ask("/v1/embeddings", {"input": ""}).status == 400)
             other = pool.submit(client.ask, "/v1/embeddings", {"input": "AB"})
