@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -14,6 +13,7 @@ from smelt.cli import language
 _EXAMPLES: Final = """  smelt serve                            SmolLM2 at http://127.0.0.1:8080/v1
   smelt serve model.gguf --slots 8 --context 4096
   SMELT_API_KEY=secret smelt serve --host 0.0.0.0
+  smelt serve --host 0.0.0.0 --api-keys keys.txt   lines such as "alice 4f0c…": who asks finds nothing of others
 
   curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\
     -d '{"messages": [{"role": "user", "content": "Hello"}], "stream": true}'
@@ -26,12 +26,17 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     """What the words of the command say."""
     one = language.parser("serve", "Answer the requests of other programs, by OpenAI's protocol.", _EXAMPLES)
     language.add_model(one, positional=True)
-    one.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); others need SMELT_API_KEY")
+    one.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); others need a key")
     one.add_argument("--port", type=int, default=8080, help="(8080)")
     one.add_argument("--slots", type=int, default=4, help="how many requests are answered at once (4)")
     one.add_argument("--queue", type=int, default=64, help="how many more may wait; others are told to come back (64)")
     one.add_argument("--timeout", type=float, default=300.0, help="seconds that a request may take (300)")
     one.add_argument("--max-tokens", type=int, metavar="N", help="the most tokens of any answer")
+    one.add_argument(
+        "--api-key", action="append", default=[], metavar="KEY",
+        help="a key that lets in, besides that in SMELT_API_KEY; one for each who asks. Lists of processes show it",
+    )  # fmt: skip
+    one.add_argument("--api-keys", metavar="FILE", help="more keys: a name and a key in each line")
     one.add_argument("--no-key", action="store_true", help="let everybody in who can reach the address")
     one.set_defaults(run=main)
     return one.parse_args(words)
@@ -42,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     from smelt.llm import serve
     from smelt.train import Progress
 
-    key = os.environ.get("SMELT_API_KEY") or ("" if arguments.no_key else None)
+    keys = serve.gathered(arguments.api_key, arguments.api_keys)
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
         with Progress[None](label="compiling") as bar:
 
@@ -52,10 +57,11 @@ def main(arguments: argparse.Namespace) -> int:
 
             model.compile(report)
         where = f"http://{arguments.host}:{arguments.port}/v1"
-        guard = "with a key" if key else "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
+        without = "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
+        guard = f"keys: {len(keys)}" if keys else without
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
         # uvicorn has ended all requests when it says that it was interrupted.
         with contextlib.suppress(KeyboardInterrupt):
             limits = serve.Limits(arguments.timeout, arguments.max_tokens)
-            serve.run(model, arguments.host, arguments.port, key, limits)
+            serve.run(model, arguments.host, arguments.port, keys or ({} if arguments.no_key else None), limits)
     return 0

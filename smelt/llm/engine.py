@@ -3,7 +3,8 @@
 In each step it drops what was cancelled or is late, admits who waits while slots are free, reads one chunk of one
 prompt, and gives every running request its next token. Requests join and leave between steps (continuous batching).
 Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, for
-whatever reason; what fails for one request does not reach another.
+whatever reason; what fails for one request does not reach another; what one owner's prompts have in common with
+another's is neither used nor told.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class Request:
     text: Text | None = None
     constraint: Constraint | None = None
     timeout: float | None = None  # seconds from its submission
+    owner: str = ""  # whose it is: only what was read for the same owner is used again
     deliver: Callable[[Event], None] = _ignored
     figures: Figures | None = None  # once it is submitted
 
@@ -188,11 +190,7 @@ class Engine:
         """Queue a request; `ContextLengthError` if its prompt does not fit, `BusyError` if the queue is full."""
         handle = Handle(request, self._chooser(request), Figures(len(request.prompt), submitted=time.monotonic()))
         with self._wake:
-            if self._closing:
-                raise BusyError("the engine is closing")
-            if len(self.waiting) >= self.queue_limit:
-                self.rejected += 1
-                raise BusyError(f"{len(self.waiting)} requests are waiting already", hint="Try again in a moment.")
+            self.check_room()
             request.figures = handle.figures
             self.waiting.append(handle)
             self._wake.notify()
@@ -238,6 +236,16 @@ class Engine:
             )
         if not 0 <= min(prompt) <= max(prompt) < vocabulary:
             raise ArgumentError("the prompt has tokens that the model does not have", rule=f"0 to {vocabulary - 1}.")
+
+    def check_room(self, others: int = 0) -> None:
+        """`BusyError` if the queue is full, where so many more wait for something else than tokens."""
+        with self._wake:
+            if self._closing:
+                raise BusyError("the engine is closing")
+            count = len(self.waiting) + others
+            if count >= self.queue_limit:
+                self.rejected += 1
+                raise BusyError(f"{count} requests are waiting already", hint="Try again in a moment.")
 
     def _chooser(self, request: Request) -> Chooser:
         self.check_prompt(request.prompt)
@@ -321,7 +329,8 @@ class Engine:
 
     def _admit(self) -> None:
         while self.waiting:
-            slot = self.slots.take(self.waiting[0].request.prompt)
+            first = self.waiting[0].request
+            slot = self.slots.take(first.prompt, first.owner)
             if slot is None:
                 return
             with self._wake:

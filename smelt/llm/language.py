@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,13 +80,16 @@ class LanguageModel:
 
     def embed(self, text: str | Sequence[int]) -> NDArray[np.float32]:
         """A vector of length 1 for a text: the mean of what the model makes of its tokens."""
+        return self.embedding(text).result()
+
+    def embedding(self, text: str | Sequence[int]) -> Future[NDArray[np.float32]]:
+        """What `embed` gives, in its turn; until then it can be cancelled."""
         embed = getattr(self.programs, "embed", None)
         if embed is None:
             raise ArgumentError(f"{self.name} has no embeddings")
         tokens = self.tokens(text)
         self.engine.check_prompt(tokens)
-        found: NDArray[np.float32] = self.engine.call(lambda: embed(tokens)).result()
-        return found
+        return self.engine.call(lambda: embed(tokens))
 
     @functools.cached_property
     def grammars(self) -> Grammars:

@@ -2,7 +2,8 @@
 
 A slot is the memory of one sequence. When its request is done, what it holds stays, and a later request that begins
 with the same tokens continues there: the next turn of a chat, another question behind the same instructions. Tokens are
-compared, never hashes of them.
+compared, never hashes of them, and only with those of the same owner: which slot a request gets, and what it finds
+there, never depends on which tokens somebody else has read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Slot:
 
     number: int
     tokens: list[int] = field(default_factory=list)
+    owner: str = ""  # who has read them
     is_held: bool = False
     used: int = 0  # when it was let go last, in steps of a clock of their own
 
@@ -41,8 +43,8 @@ class Slots:
         """How many tokens are kept in slots that nobody holds."""
         return sum(len(slot.tokens) for slot in self._slots if not slot.is_held)
 
-    def take(self, prompt: Sequence[int]) -> Slot | None:
-        """A free slot, cut to what it has in common with the prompt; none if all are held.
+    def take(self, prompt: Sequence[int], owner: str = "") -> Slot | None:
+        """A free slot, cut to what the owner has read there of the prompt; none if all are held.
 
         Of a prompt one token at least is left to be read: its logits are needed. If nothing is found that is worth it,
         the slot that was let go first is used, so that what others may come back to stays longest.
@@ -50,13 +52,17 @@ class Slots:
         free = [slot for slot in self._slots if not slot.is_held]
         if not free:
             return None
-        slot = max(free, key=lambda slot: (common(slot.tokens, prompt), -slot.used))
-        kept = min(common(slot.tokens, prompt), len(prompt) - 1)
+
+        def shared(slot: Slot) -> int:
+            return common(slot.tokens, prompt) if slot.owner == owner else 0
+
+        slot = max(free, key=lambda slot: (shared(slot), -slot.used))
+        kept = min(shared(slot), len(prompt) - 1)
         if kept * 2 < len(slot.tokens):  # more would be lost than is won: rather the one that is least missed
             slot = min(free, key=lambda slot: (bool(slot.tokens), slot.used))
-            kept = min(common(slot.tokens, prompt), len(prompt) - 1)
+            kept = min(shared(slot), len(prompt) - 1)
         del slot.tokens[kept:]
-        slot.is_held = True
+        slot.owner, slot.is_held = owner, True
         return slot
 
     def release(self, slot: Slot) -> None:

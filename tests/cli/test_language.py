@@ -103,6 +103,16 @@ def test_serving_others_needs_a_key(capsys, monkeypatch):
     assert "SMELT_API_KEY" in capsys.readouterr().err
 
 
+def test_keys_that_are_no_keys_are_told_before_a_model_is_opened_and_not_shown(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SMELT_API_KEY", "hush-hush")
+    (tmp_path / "keys").write_text("alice hush-hush\n")
+    for words in (["--api-keys", str(tmp_path / "keys")], ["--api-key", "hush-hush"]):
+        assert main(["serve", "no-such-model", *words]) == 1
+        told = capsys.readouterr().err
+        assert "the same key" in told
+        assert "hush" not in told
+
+
 def test_numbers_that_cannot_be_are_refused(capsys):
     assert main(["generate", "x", *TINY, "--temperature", "-1"]) == 1
     assert "temperature is -1" in capsys.readouterr().err

@@ -291,3 +291,42 @@ def test_slots_keep_what_may_be_asked_for_again():
     assert chat.tokens == [1, 2, 3, 4]
     assert slots.take([7]) is other
     assert slots.take([7]) is None
+
+
+def test_what_another_owner_has_read_is_read_again():
+    engine, prompt = Engine(History()), [1, 2, 3, 4, 5, 6]
+    text = alone(prompt, max_tokens=4)
+    for owner, reused in [("a", 0), ("b", 0), ("a", 5), ("b", 5), ("c", 0), ("", 0), ("c", 5)]:
+        request = Request(prompt, max_tokens=4, owner=owner)
+        assert together([request], engine) == [text]
+        assert request.figures.reused_tokens == reused, owner
+
+
+def test_a_slot_that_changes_its_owner_is_empty():
+    slots = Slots(1)
+    slot = slots.take([1, 2, 3], "a")
+    slot.tokens = [1, 2, 3]
+    slots.release(slot)
+    assert slots.take([1, 2, 3], "b") is slot
+    assert slot.tokens == []
+    slots.release(slot)
+    assert slots.take([1, 2, 3], "a").tokens == []
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), PROMPTS, st.booleans()), max_size=20))
+def test_what_others_ask_changes_nothing_of_what_one_finds(count, asked):
+    """With other tokens in the prompts of "b", "a" gets the same slots at every turn, with the same tokens in them."""
+    found = []
+    for shift in (0, 10):
+        slots, held, seen = Slots(count), [], []
+        for is_own, prompt, lets_go in asked:
+            if lets_go and held:
+                slots.release(held.pop(0))
+            tokens = prompt if is_own else [token + shift for token in prompt]
+            slot = slots.take(tokens, "a" if is_own else "b")
+            if slot is not None:
+                seen.append((slot.number, list(slot.tokens) if is_own else len(slot.tokens)))
+                slot.tokens += tokens[len(slot.tokens) :]
+                held.append(slot)
+        found.append(seen)
+    assert found[0] == found[1]

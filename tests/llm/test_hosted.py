@@ -28,7 +28,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_our_own_server_is_asked_as_a_hosted_one() -> None:
-    with served(key="secret") as client:
+    with served(keys={"one": "secret"}) as client:
         api = Hosted(f"http://127.0.0.1:{client.port}/v1", "secret")
         assert api.models() == ["tiny"]
         pieces: list[str] = []

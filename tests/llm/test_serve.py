@@ -57,11 +57,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def served(key: str | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
+def served(keys: dict[str, str] | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
     made = programs.pop("made", History)(**{"slots": 3, "context": 128, "vocabulary": 129} | programs)
     model = LanguageModel("tiny", Bytes(), Lines(), made, queue)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(application(model, key, limits)))
+    server = uvicorn.Server(configured(application(model, keys, limits)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -258,7 +258,7 @@ def test_models_tokens_health_and_metrics(client):
 
 
 def test_a_key_is_asked_for_and_strangers_names_are_refused(client):
-    with served(key="secret") as guarded:
+    with served(keys={"one": "secret"}) as guarded:
         assert guarded.ask("/health").status == 200
         assert guarded.ask("/v1/models").json["error"]["code"] == "invalid_api_key"
         assert guarded.ask("/v1/models", headers={"authorization": "Bearer wrong"}).status == 401
@@ -299,11 +299,11 @@ def test_a_full_queue_says_when_to_come_back_and_time_is_bounded(client):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_is_cancelled(client, stream):
-    held = Held(slots=1, context=128, vocabulary=129)
-    model, ended = client.model, threading.Event()
+    model, ended, reasons = client.model, threading.Event(), []
+    held = Held(slots=model.programs.slots, context=128, vocabulary=129)
     engine, was = model.engine, (model.engine.programs, model.engine.on_end)
     engine.programs = held
-    engine.on_end = lambda handle: ended.set()
+    engine.on_end = lambda handle: (reasons.append(handle.reason), ended.set())
     try:
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
         asked = json.dumps({"prompt": "x", "max_tokens": 100, "stream": stream, "logit_bias": {"65": 100}})
@@ -311,12 +311,13 @@ def test_a_client_that_goes_away_is_cancelled(client, stream):
         held.go_on.release(3)
         if stream:
             assert connection.getresponse().read(20)
-        connection.sock.close()
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
         while not ended.is_set():  # one step at a time
             held.go_on.release()
             ended.wait(0.01)
     finally:
         engine.programs, engine.on_end = was
         held.go_on.release(100)
-    assert engine.finished["cancelled"] >= 1
+    assert reasons == ["cancelled"]
     assert engine.slots.free == 3

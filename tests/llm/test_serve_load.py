@@ -15,6 +15,7 @@ import pytest
 
 from smelt.llm.serve.app import Limits
 from tests.llm.test_serve import CHAT, HELLO, TEXT, Client, Held, served
+from tests.llm.tiny import History
 
 patience = pytest.importorskip("smelt.llm.serve.patience", exc_type=ImportError)
 
@@ -86,7 +87,7 @@ def _vanishing(gone: http.client.HTTPConnection, engine: Any, held: Any, when: s
             held.go_on.release()
             threading.Event().wait(0.002)
     gone.sock.shutdown(socket.SHUT_RDWR)
-    gone.sock.close()
+    gone.close()
     until(lambda: found.cancelled)
     return found
 
@@ -152,7 +153,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_every_route_but_health_needs_the_key() -> None:
-    with served(key="sécret") as client:
+    with served(keys={"one": "sécret"}) as client:
         assert client.ask("/health").status == 200
         wrong = [
             {},
@@ -240,6 +241,54 @@ def test_hostile_requests_get_a_status_and_the_server_stays() -> None:
                 assert said == b"" or b" 400 " in said or b" 415 " in said or b" 404 " in said or b" 403 " in said
         assert client.ask(TEXT, {"prompt": "Once", "temperature": 0}).json["choices"] == before
         until(lambda: at_rest(client))
+
+
+class HeldEmbeddings(History):
+    """A model that makes an embedding when it is let go on."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.go_on, self.began = threading.Semaphore(0), list[bytes]()
+
+    def embed(self, tokens: Any) -> Any:
+        self.began.append(bytes(tokens))
+        self.go_on.acquire()
+        return super().embed(tokens)
+
+
+def test_embeddings_wait_in_a_bounded_queue_and_for_a_bounded_time() -> None:
+    with served(made=HeldEmbeddings, queue=1) as small, ThreadPoolExecutor(1) as pool:
+        held: Any = small.model.programs
+        first = pool.submit(small.ask, "/v1/embeddings", {"input": "AAB"})
+        try:
+            until(lambda: held.began)
+            reply = small.ask("/v1/embeddings", {"input": "AAB"})
+        finally:
+            held.go_on.release(9)
+        assert (reply.status, reply.json["error"]["code"]) == (429, "queue_full")
+        assert int(reply.headers["retry-after"]) >= 1
+        assert first.result().status == 200
+        assert small.ask("/v1/embeddings", {"input": "AAB"}).status == 200
+    with served(limits=Limits(timeout=-1.0)) as late:
+        assert late.ask("/v1/embeddings", {"input": "AAB"}).status == 504
+
+
+def test_embeddings_of_a_client_that_goes_away_are_not_made() -> None:
+    with served(made=HeldEmbeddings, queue=1) as client, ThreadPoolExecutor(1) as pool:
+        held: Any = client.model.programs
+        gone = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+        asked = json.dumps({"input": ["AAB"] * 64})
+        gone.request("POST", "/v1/embeddings", asked, {"content-type": "application/json"})
+        try:
+            until(lambda: held.began)
+            gone.close()
+            # There is room again while the first is still being made; the mistake in what is asked is told later.
+            until(lambda: client.ask("/v1/embeddings", {"input": ""}).status == 400)
+            other = pool.submit(client.ask, "/v1/embeddings", {"input": "AB"})
+        finally:
+            held.go_on.release(99)
+        assert other.result().status == 200
+        assert held.began == [b"AAB", b"AB"]
 
 
 def test_a_deadline_frees_the_slot() -> None:

@@ -16,7 +16,7 @@ HELLO = [{"role": "user", "content": "Hello"}]
 def openai():
     """Clients without a key, and with one."""
     module = pytest.importorskip("openai")
-    with served(key="secret", vocabulary=129) as client:
+    with served(keys={"one": "secret"}, vocabulary=129) as client:
         base = f"http://127.0.0.1:{client.port}/v1"
         with module.OpenAI(base_url=base, api_key="secret", max_retries=0) as asking:
             yield module, asking

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hmac
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, MissingFileError, SmeltError
 from smelt.llm.engine import Event, Handle
 from smelt.llm.language import LanguageModel
 from smelt.llm.serve import schema
 from smelt.llm.serve.answers import Shape, Written
+from smelt.llm.serve.keys import Tenants
 from smelt.llm.serve.metrics import Metrics
 from smelt.llm.serve.schema import ApiError, Asked
 
@@ -33,7 +33,9 @@ except ImportError as missing:
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _BODY_SECONDS: Final = 30.0  # that a client may take to send its request
 _RETRY_SECONDS: Final = 1
+_OWNER: Final = "smelt.owner"  # in the scope of a request: the tenant whose key it brought
 
+T = TypeVar("T")
 Message = tuple[int, Event] | None  # a choice and what it is told; None: the client has gone
 
 
@@ -52,6 +54,7 @@ class Service:
         self.model, self.limits = model, limits
         self.metrics = Metrics(model.engine)
         self.started = int(time.time())
+        self._embedding = 0  # requests for embeddings that are not answered yet
 
     async def health(self, request: Request) -> Response:
         """Whether the engine runs."""
@@ -106,26 +109,36 @@ class Service:
         """`POST /v1/embeddings`."""
         fields = schema.fields_of(await _body(request), schema.EMBEDDINGS, ["input"])
         self._check_model(fields.get("model", ""))
-        count, data = 0, []
-        for index, text in enumerate(fields["input"]):
-            tokens = await run_in_threadpool(self.model.tokens, text)
-            vector = await run_in_threadpool(self.model.embed, tokens)
+        self.model.engine.check_room(self._embedding)
+        self._embedding += 1
+        try:
+            count, vectors = await _while_there(request, self._embedded(fields["input"]), self.limits.timeout)
+        finally:
+            self._embedding -= 1
+        data = []
+        for index, vector in enumerate(vectors):
             as_text = fields.get("encoding_format") == "base64"
             found = base64.b64encode(vector.astype("<f4").tobytes()).decode() if as_text else vector.tolist()
             data.append({"object": "embedding", "index": index, "embedding": found})
-            count += len(tokens)
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse({"object": "list", "data": data, "model": self.model.name, "usage": usage})
+
+    async def _embedded(self, texts: Sequence[Any]) -> tuple[int, list[Any]]:
+        """How many tokens texts have, and their vectors; one at a time, so that others come in between."""
+        prompts = await run_in_threadpool(lambda: [self.model.tokens(text) for text in texts])
+        vectors = [await asyncio.wrap_future(self.model.embedding(prompt)) for prompt in prompts]
+        return sum(map(len, prompts)), vectors
 
     async def _answer(self, request: Request, asked: Asked, is_chat: bool) -> Response:
         self._check_model(asked.model)
         messages: asyncio.Queue[Message] = asyncio.Queue()
         # Templates and grammars take their time, and other clients should not wait for them.
-        handles = await run_in_threadpool(self._submit, asked, asyncio.get_running_loop(), messages.put_nowait)
+        deliver = partial(_delivered, asyncio.get_running_loop(), messages.put_nowait)
+        handles = await run_in_threadpool(self._submit, asked, request.scope[_OWNER], deliver)
         answer = _Running(Shape(asked, self.model.name, self.model.tokenizer.piece, is_chat), handles, messages)
         return _Stream(answer) if asked.stream else await answer.whole(request)
 
-    def _submit(self, asked: Asked, loop: asyncio.AbstractEventLoop, put: Callable[[Message], None]) -> list[Handle]:
+    def _submit(self, asked: Asked, owner: str, deliver: Callable[[int, Event], None]) -> list[Handle]:
         """Requests for all choices of all prompts, in order; all are queued, or none."""
         handles: list[Handle] = []
         limit = self.limits.max_tokens
@@ -142,8 +155,7 @@ class Service:
                         grammar=self._grammar(asked),
                         timeout=self.limits.timeout,
                     )
-                    index = len(handles)
-                    made.deliver = partial(_delivered, loop, put, index)
+                    made.owner, made.deliver = owner, partial(deliver, len(handles))
                     handles.append(self.model.engine.submit(made))
         except BaseException:
             for handle in handles:
@@ -162,6 +174,27 @@ def _delivered(loop: asyncio.AbstractEventLoop, put: Callable[[Message], None], 
     loop.call_soon_threadsafe(put, (index, event))
 
 
+async def _gone(receive: Any) -> None:
+    """Wait until the client goes away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """What work gives, which ends when its client has gone or its time is over."""
+    doing, gone = asyncio.create_task(work), asyncio.create_task(_gone(request.receive))
+    try:
+        done, _ = await asyncio.wait({doing, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if doing in done:
+            return doing.result()
+        if gone in done:
+            raise ClientDisconnect
+        raise ApiError("the request was not finished: timeout", status=504, code="timeout")
+    finally:
+        doing.cancel()
+        gone.cancel()
+
+
 class _Running:
     """A request that is being answered. Whatever ends it cancels what is left of it."""
 
@@ -172,8 +205,7 @@ class _Running:
         """What the choices are told, until all have ended or the client has gone."""
 
         async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+            await _gone(receive)
             self._messages.put_nowait(None)
 
         watcher, left = asyncio.create_task(watch()), len(self._handles)
@@ -280,29 +312,36 @@ async def _body(request: Request) -> bytes:
 
 
 class _Gate:
-    """Lets those in who know the key; without one, those who address this machine by a name of its own."""
+    """Lets those in who have a key; where there is none, those who address this machine by a name of its own."""
 
-    def __init__(self, app: Any, key: str | None) -> None:
-        self._app, self._key = app, key
+    def __init__(self, app: Any, tenants: Tenants) -> None:
+        self._app, self._tenants = app, tenants
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (error := self._refused(scope)) is not None:
-            await JSONResponse(error.json(), error.status)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        if scope["type"] == "http":
+            try:
+                scope = scope | {_OWNER: self._owner(scope)}
+            except ApiError as error:
+                await JSONResponse(error.json(), error.status)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
-    def _refused(self, scope: Any) -> ApiError | None:
+    def _owner(self, scope: Any) -> str:
+        """Whose request it is; without keys all are of one owner."""
         headers = dict(scope["headers"])
-        if self._key is None:
+        if not self._tenants:
             # A page of a stranger whose name leads here (DNS rebinding) sends that name.
             name = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]") or "localhost"
-            return None if name in LOOPBACK else ApiError(f"this is not {name!r:.80}", status=403)
+            if name in LOOPBACK:
+                return ""
+            raise ApiError(f"this is not {name!r:.80}", status=403)
         if scope["path"] == "/health":
-            return None
+            return ""
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._key.encode()):
-            return None
-        return ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+        found = self._tenants.name(given.strip()) if kind.lower() == b"bearer" else None
+        if found is None:
+            raise ApiError("the API key is missing or wrong", status=401, code="invalid_api_key")
+        return found
 
 
 def _told(error: SmeltError) -> ApiError:
@@ -328,8 +367,8 @@ async def _lost(request: Request, error: Exception) -> Response:
     return JSONResponse(ApiError(f"{request.method} {request.url.path} is not here", status=status).json(), status)
 
 
-def application(model: LanguageModel, key: str | None = None, limits: Limits | None = None) -> Any:
-    """The ASGI application; with a `key`, whoever asks must bring it, and without, must be on this machine."""
+def application(model: LanguageModel, keys: Mapping[str, str] | None = None, limits: Limits | None = None) -> Any:
+    """The ASGI application; with `keys` of names, whoever asks must bring one, and without, must be on this machine."""
     service = Service(model, limits or Limits())
     routes = [
         Route("/health", service.health),
@@ -349,19 +388,21 @@ def application(model: LanguageModel, key: str | None = None, limits: Limits | N
         404: _lost,
         405: _lost,
     }
-    return _Gate(Starlette(routes=routes, exception_handlers=handlers), key)
+    return _Gate(Starlette(routes=routes, exception_handlers=handlers), Tenants(keys or {}))
 
 
-def run(model: LanguageModel, host: str, port: int, key: str | None, limits: Limits | None = None) -> None:
-    """Serve until interrupted; other addresses than this machine's own need a key."""
+def run(
+    model: LanguageModel, host: str, port: int, keys: Mapping[str, str] | None, limits: Limits | None = None
+) -> None:
+    """Serve until interrupted; other addresses than this machine's own need keys, or say that there are none: `{}`."""
     import uvicorn
 
-    if host not in LOOPBACK and key is None:
+    if host not in LOOPBACK and keys is None:
         raise ArgumentError(
             f"{host} can be reached from other machines, and there is no key",
-            hint="Set SMELT_API_KEY, or say --no-key if everybody may ask.",
+            hint="Set SMELT_API_KEY, name a file by --api-keys, or say --no-key if everybody may ask.",
         )
-    uvicorn.Server(configured(application(model, key or None, limits), host=host, port=port)).run()
+    uvicorn.Server(configured(application(model, keys, limits), host=host, port=port)).run()
 
 
 def configured(app: Any, **options: Any) -> Any:
