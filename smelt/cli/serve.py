@@ -48,6 +48,8 @@ def main(arguments: argparse.Namespace) -> int:
     from smelt.train import Progress
 
     keys = serve.gathered(arguments.api_key, arguments.api_keys)
+    allowed = keys or ({} if arguments.no_key else None)
+    serve.check_address(arguments.host, allowed)
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
         with Progress[None](label="compiling") as bar:
 
@@ -63,5 +65,5 @@ def main(arguments: argparse.Namespace) -> int:
         # uvicorn has ended all requests when it says that it was interrupted.
         with contextlib.suppress(KeyboardInterrupt):
             limits = serve.Limits(arguments.timeout, arguments.max_tokens)
-            serve.run(model, arguments.host, arguments.port, keys or ({} if arguments.no_key else None), limits)
+            serve.run(model, arguments.host, arguments.port, allowed, limits)
     return 0

@@ -58,10 +58,11 @@ class Client:
 
 @contextlib.contextmanager
 def served(keys: dict[str, str] | None = None, limits: Limits | None = None, queue: int = 64, **programs: Any):
+    everybody = programs.pop("everybody", False)
     made = programs.pop("made", History)(**{"slots": 3, "context": 128, "vocabulary": 129} | programs)
     model = LanguageModel("tiny", Bytes(), Lines(), made, queue)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(application(model, keys, limits)))
+    server = uvicorn.Server(configured(application(model, keys, limits, everybody=everybody)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -265,6 +266,8 @@ def test_a_key_is_asked_for_and_strangers_names_are_refused(client):
         assert guarded.ask("/v1/models", headers={"authorization": "Bearer secret"}).status == 200
     assert client.ask("/v1/models", headers={"host": "evil.example:80"}).status == 403
     assert client.ask("/v1/models", headers={"host": "localhost:80"}).status == 200
+    with served(everybody=True) as open_to_all:
+        assert open_to_all.ask("/v1/models", headers={"host": "a.machine.example:80"}).status == 200
     with pytest.raises(ArgumentError, match="SMELT_API_KEY"):
         run(client.model, "0.0.0.0", 0, None)
 

@@ -312,10 +312,12 @@ async def _body(request: Request) -> bytes:
 
 
 class _Gate:
-    """Lets those in who have a key; where there is none, those who address this machine by a name of its own."""
+    """Lets those in who have a key; where there is none, those who address this machine by a name of its own, or
+    everybody who gets here.
+    """
 
-    def __init__(self, app: Any, tenants: Tenants) -> None:
-        self._app, self._tenants = app, tenants
+    def __init__(self, app: Any, tenants: Tenants, everybody: bool) -> None:
+        self._app, self._tenants, self._everybody = app, tenants, everybody
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -332,7 +334,7 @@ class _Gate:
         if not self._tenants:
             # A page of a stranger whose name leads here (DNS rebinding) sends that name.
             name = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]") or "localhost"
-            if name in LOOPBACK:
+            if self._everybody or name in LOOPBACK:
                 return ""
             raise ApiError(f"this is not {name!r:.80}", status=403)
         if scope["path"] == "/health":
@@ -367,8 +369,16 @@ async def _lost(request: Request, error: Exception) -> Response:
     return JSONResponse(ApiError(f"{request.method} {request.url.path} is not here", status=status).json(), status)
 
 
-def application(model: LanguageModel, keys: Mapping[str, str] | None = None, limits: Limits | None = None) -> Any:
-    """The ASGI application; with `keys` of names, whoever asks must bring one, and without, must be on this machine."""
+def application(
+    model: LanguageModel,
+    keys: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    *,
+    everybody: bool = False,
+) -> Any:
+    """The ASGI application; with `keys` of names, whoever asks must bring one, and without, must be on this machine
+    unless it is for `everybody`.
+    """
     service = Service(model, limits or Limits())
     routes = [
         Route("/health", service.health),
@@ -388,7 +398,16 @@ def application(model: LanguageModel, keys: Mapping[str, str] | None = None, lim
         404: _lost,
         405: _lost,
     }
-    return _Gate(Starlette(routes=routes, exception_handlers=handlers), Tenants(keys or {}))
+    return _Gate(Starlette(routes=routes, exception_handlers=handlers), Tenants(keys or {}), everybody)
+
+
+def check_address(host: str, keys: Mapping[str, str] | None) -> None:
+    """Refuse addresses that other machines reach unless there are keys, or it was said that there are none: `{}`."""
+    if host not in LOOPBACK and keys is None:
+        raise ArgumentError(
+            f"{host} can be reached from other machines, and there is no key",
+            hint="Set SMELT_API_KEY, name a file by --api-keys, or say --no-key if everybody may ask.",
+        )
 
 
 def run(
@@ -397,12 +416,9 @@ def run(
     """Serve until interrupted; other addresses than this machine's own need keys, or say that there are none: `{}`."""
     import uvicorn
 
-    if host not in LOOPBACK and keys is None:
-        raise ArgumentError(
-            f"{host} can be reached from other machines, and there is no key",
-            hint="Set SMELT_API_KEY, name a file by --api-keys, or say --no-key if everybody may ask.",
-        )
-    uvicorn.Server(configured(application(model, keys, limits), host=host, port=port)).run()
+    check_address(host, keys)
+    app = application(model, keys, limits, everybody=host not in LOOPBACK)
+    uvicorn.Server(configured(app, host=host, port=port)).run()
 
 
 def configured(app: Any, **options: Any) -> Any:
