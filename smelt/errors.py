@@ -66,6 +66,12 @@ class SmeltError(Exception):
         self.location = location or user_location()
         super().__init__(_text(message, self.location, rule, hint))
 
+    @property
+    def told(self) -> str:
+        """What it says to somebody who did not write the call: without its place."""
+        place = f"  at {self.location}"
+        return "\n".join(line for line in str(self).splitlines() if line != place)
+
 
 def _text(message: str, location: Location | None, *more: str) -> str:
     lines = [message]

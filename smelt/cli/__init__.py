@@ -76,12 +76,15 @@ class _Wide(argparse.RawDescriptionHelpFormatter):
 
 
 def _parser() -> argparse.ArgumentParser:
+    from smelt.config import VERSION
+
     parser = argparse.ArgumentParser(
         prog="smelt",
         description="A deep-learning compiler with a tensor library on top.",
         epilog=_EXAMPLES,
         formatter_class=_Wide,
     )
+    parser.add_argument("--version", action="version", version=f"smelt {VERSION}")
     parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     doctor = commands.add_parser("doctor", help="what smelt finds here: compiler, processor, memory, cache")
@@ -123,6 +126,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:  # the reader has seen enough; what is left to flush goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"smelt: {error.filename}: {(error.strerror or 'it cannot be used').lower()}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -49,7 +49,8 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
     one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
     one.add_argument(
         "--speculate", type=_guesses, default=0, metavar="ngram[:N]",
-        help="guess up to N tokens (7) where the text repeats itself, and check them at once: the same text, sooner",
+        help="guess up to N tokens (7) where the text repeats itself, and check them at once: the same text, sooner; "
+        "not with penalties, biases or --ignore-end",
     )  # fmt: skip
 
 

@@ -42,9 +42,12 @@ def main(arguments: argparse.Namespace) -> int:
         raise MissingFileError(f"there is no file {arguments.file}")
     if arguments.file.stat().st_size > _MOST_BYTES:
         raise ArgumentError(f"{arguments.file} is too long", rule=f"it has at most {_MOST_BYTES} bytes.")
+    try:
+        text = arguments.file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{arguments.file} is no text in UTF-8") from None
     with language.fetching(arguments.model) as report:
         model, tokenizer, _ = loading.opened(arguments.model, report, exact=arguments.exact)
-    text = arguments.file.read_text(encoding="utf-8", errors="replace")
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]

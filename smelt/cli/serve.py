@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
 
     keys = serve.gathered(arguments.api_key, arguments.api_keys)
     allowed = keys or ({} if arguments.no_key else None)
-    serve.check_address(arguments.host, allowed)
+    at = serve.bound(arguments.host, arguments.port, allowed)
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
         with Progress[None](label="compiling") as bar:
 
@@ -65,5 +65,5 @@ def main(arguments: argparse.Namespace) -> int:
         # uvicorn has ended all requests when it says that it was interrupted.
         with contextlib.suppress(KeyboardInterrupt):
             limits = serve.Limits(arguments.timeout, arguments.max_tokens)
-            serve.run(model, arguments.host, arguments.port, allowed, limits)
+            serve.run(model, at, allowed, limits)
     return 0

@@ -440,7 +440,7 @@ class Engine:
                 try:
                     handle.chooser.allowed = handle.request.constraint.allowed()
                 except SmeltError as error:
-                    self._end(handle, "error", str(error))
+                    self._end(handle, "error", error.told)
                     choosers[row] = None
         return choose(logits, choosers)[: len(handles)]
 

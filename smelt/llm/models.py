@@ -93,7 +93,7 @@ def named(name: str) -> NamedModel:
 def find(model: str, report: Report | None = None) -> Path:
     """The file or folder of a model: a path as it is, a name fetched if it is not here yet."""
     path = Path(model)
-    if path.suffix == ".gguf" or os.sep in model or path.is_dir():
+    if path.suffix == ".gguf" or os.sep in model or path.is_dir() or (path.exists() and model not in MODELS):
         if not path.exists():
             raise MissingFileError(f"there is no model at {model!r:.200}")
         return path

@@ -120,3 +120,15 @@ def test_numbers_that_cannot_be_are_refused(capsys):
         main(["llm-bench", "-t", "none"])
     assert main(["llm-bench", "--random", "tiny", "--peers", "nobody"]) == 1
     assert "llama.cpp" in capsys.readouterr().err
+
+
+def test_what_cannot_be_used_is_said_in_a_line(capsys, tmp_path):
+    taken = tmp_path / "file"
+    taken.write_bytes(b"\xff\xfe no text")
+    with configure(data_dir=str(taken)):
+        assert main(["generate", "hi", "-n", "2"]) == 1
+    assert str(taken) in capsys.readouterr().err
+    assert main(["perplexity", "random:tiny", str(taken)]) == 1
+    assert "UTF-8" in capsys.readouterr().err
+    assert main(["generate", "hi", "--model", str(taken)]) == 1
+    assert "GGUF" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 
 from smelt.errors import ArgumentError
 from smelt.llm.language import LanguageModel
-from smelt.llm.serve import application, run
+from smelt.llm.serve import application, bound
 from smelt.llm.serve.app import Limits, configured
 from tests.llm.tiny import Bytes, History, Lines
 
@@ -269,7 +269,12 @@ def test_a_key_is_asked_for_and_strangers_names_are_refused(client):
     with served(everybody=True) as open_to_all:
         assert open_to_all.ask("/v1/models", headers={"host": "a.machine.example:80"}).status == 200
     with pytest.raises(ArgumentError, match="SMELT_API_KEY"):
-        run(client.model, "0.0.0.0", 0, None)
+        bound("0.0.0.0", 0, None)
+    with bound("127.0.0.1", 0, None) as taken:
+        taken.listen()
+        for port in (taken.getsockname()[1], 99_999):
+            with pytest.raises(ArgumentError, match="cannot be served"):
+                bound("127.0.0.1", port, None)
 
 
 class Held(History):

@@ -7,7 +7,7 @@ step; errors have OpenAI's shape and a fitting status.
 
 from __future__ import annotations
 
-from smelt.llm.serve.app import LOOPBACK, Limits, application, check_address, run
+from smelt.llm.serve.app import LOOPBACK, Limits, application, bound, run
 from smelt.llm.serve.keys import gathered
 
-__all__ = ["LOOPBACK", "Limits", "application", "check_address", "gathered", "run"]
+__all__ = ["LOOPBACK", "Limits", "application", "bound", "gathered", "run"]

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
@@ -348,12 +349,12 @@ class _Gate:
 
 def _told(error: SmeltError) -> ApiError:
     if isinstance(error, BusyError):
-        return ApiError(str(error), status=429, code="queue_full", retry=_RETRY_SECONDS)
+        return ApiError(error.told, status=429, code="queue_full", retry=_RETRY_SECONDS)
     if isinstance(error, ContextLengthError):
-        return ApiError(str(error), param="messages", code="context_length_exceeded")
+        return ApiError(error.told, param="messages", code="context_length_exceeded")
     if isinstance(error, MissingFileError):
-        return ApiError(str(error), status=501)
-    return ApiError(str(error))
+        return ApiError(error.told, status=501)
+    return ApiError(error.told)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -401,24 +402,32 @@ def application(
     return _Gate(Starlette(routes=routes, exception_handlers=handlers), Tenants(keys or {}), everybody)
 
 
-def check_address(host: str, keys: Mapping[str, str] | None) -> None:
-    """Refuse addresses that other machines reach unless there are keys, or it was said that there are none: `{}`."""
+def bound(host: str, port: int, keys: Mapping[str, str] | None) -> socket.socket:
+    """A socket at an address: what cannot be served is refused before a model is opened. Addresses that other machines
+    reach need keys, or that it was said that there are none: `{}`.
+    """
     if host not in LOOPBACK and keys is None:
         raise ArgumentError(
             f"{host} can be reached from other machines, and there is no key",
             hint="Set SMELT_API_KEY, name a file by --api-keys, or say --no-key if everybody may ask.",
         )
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except (OSError, OverflowError) as error:
+        made.close()
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"{host}:{port} cannot be served: {why}", hint="--port takes another one.") from None
+    return made
 
 
-def run(
-    model: LanguageModel, host: str, port: int, keys: Mapping[str, str] | None, limits: Limits | None = None
-) -> None:
-    """Serve until interrupted; other addresses than this machine's own need keys, or say that there are none: `{}`."""
+def run(model: LanguageModel, at: socket.socket, keys: Mapping[str, str] | None, limits: Limits | None = None) -> None:
+    """Serve at an address until interrupted."""
     import uvicorn
 
-    check_address(host, keys)
-    app = application(model, keys, limits, everybody=host not in LOOPBACK)
-    uvicorn.Server(configured(app, host=host, port=port)).run()
+    app = application(model, keys, limits, everybody=at.getsockname()[0] not in LOOPBACK)
+    uvicorn.Server(configured(app)).run(sockets=[at])
 
 
 def configured(app: Any, **options: Any) -> Any:

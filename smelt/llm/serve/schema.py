@@ -303,7 +303,7 @@ def _asked(
             logprobs=logprobs,
         )
     except ArgumentError as error:
-        raise ApiError(str(error)) from error
+        raise ApiError(error.told) from error
     return Asked(
         prompts,
         sampling,
