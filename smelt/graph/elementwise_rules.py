@@ -50,15 +50,11 @@ def power(a: Array, b: Array) -> Array:
     return np.where(b < 0, inverse, result).astype(a.dtype)
 
 
-def dot_of_bytes(first: type[np.int8 | np.uint8]) -> Callable[[Array, Array], Array]:
-    """The sum of the products of the four bytes of two int32 words, those of the second signed."""
-
-    def rule(a: Array, b: Array) -> Array:
-        pairs = zip((a, b), (first, np.int8), strict=True)
-        left, right = (np.ascontiguousarray(x[..., None]).view(kind).astype(np.int32) for x, kind in pairs)
-        return np.asarray((left * right).sum(-1, dtype=np.int32))
-
-    return rule
+def dot(a: Array, b: Array, first: Any, second: Any, wide: Any) -> Array:
+    """The inner products of the numbers in words, of these types, computed in a wider one."""
+    pairs = ((a, first), (b, second))
+    x, y = (np.ascontiguousarray(words[..., None]).view(kind).astype(wide) for words, kind in pairs)
+    return np.asarray((x * y).sum(-1, dtype=wide))
 
 
 def shifted_bytes(words: Array, counts: Array) -> Array:
