@@ -38,12 +38,7 @@ def power(a: Array, b: Array) -> Array:
     """Floats as C's pow. Integers wrap; a negative exponent gives 0, except for the bases 1 and -1."""
     if a.dtype.kind == "f":
         return np.asarray(np.float_power(a, b))  # np.power takes a lone exponent of 1/2 for a square root
-    result = np.ones_like(a)
-    base, exponent = a.copy(), np.maximum(b, 0)
-    for _ in range(8 * a.dtype.itemsize):
-        result = np.where(exponent & 1, result * base, result)
-        base = base * base
-        exponent = exponent >> 1
+    result = np.asarray(np.power(a, np.maximum(b, 0)))
     if a.dtype.kind == "u":
         return result
     inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b & 1, -1, 1), 0))
