@@ -123,10 +123,7 @@ def unflatten_last(x: Node, order: tuple[int, ...], shape: Shape) -> Node:
 
 
 def inverse(order: Sequence[int]) -> tuple[int, ...]:
-    places = [0] * len(order)
-    for place, axis in enumerate(order):
-        places[axis] = place
-    return tuple(places)
+    return tuple(order.index(axis) for axis in range(len(order)))
 
 
 def exclusive_products(x: Node) -> Node:

@@ -428,15 +428,18 @@ def _sizes_differ(a: Node, b: Node, i: int, j: int, name: str, join: str = " wit
     )
 
 
-def matmul(a: Node, b: Node, dtype: DType | None = None, *, name: str = "matmul") -> Node:
-    """The matrix product by NumPy's rules: one axis is a vector, axes before the last two are a batch and broadcast."""
+def matmul(a: Node, b: Node, dtype: DType | None = None, *, rows: bool = False, name: str = "matmul") -> Node:
+    """The matrix product by NumPy's rules: one axis is a vector, axes before the last two are a batch and broadcast.
+
+    With `rows`, every row of `a` meets every row of `b`, not every column: a @ b.mT.
+    """
     if a.rank == 0 or b.rank == 0:
         raise ShapeError(
             f"{name}: an operand is a scalar\n" + marked((a.shape, ()), " @ ", (b.shape, ())),
             rule="both operands need at least one axis.",
             hint="Use * to multiply by a scalar.",
         )
-    inner = max(b.rank - 2, 0)
+    inner = b.rank - 1 if rows else max(b.rank - 2, 0)
     if a.shape[-1] != b.shape[inner]:
         hint = "Did you skip a layer, or should one operand be transposed?"
         raise _sizes_differ(a, b, a.rank - 1, inner, name, " @ ", hint)
@@ -445,19 +448,13 @@ def matmul(a: Node, b: Node, dtype: DType | None = None, *, name: str = "matmul"
     m, k, n = rank, rank + 1, rank + 2
     a, left = _batched(a, batch)
     b, right = _batched(b, batch)
-    rows = (m,) if a.rank > len(left) + 1 else ()
-    columns = (n,) if b.rank > len(right) + 1 else ()
-    return contract(a, b, (*left, *rows, k), (*right, k, *columns), (*range(rank), *rows, *columns), dtype, name=name)
+    own = (m,) if a.rank > len(left) + 1 else ()
+    other = (n,) if b.rank > len(right) + 1 else ()
+    right += (*other, k) if rows else (k, *other)
+    return contract(a, b, (*left, *own, k), right, (*range(rank), *own, *other), dtype, name=name)
 
 
-def inner_products(a: Node, b: Node, dtype: DType | None = None, *, name: str = "inner_products") -> Node:
-    """a @ b.mT: every row of one matrix with every row of the other; axes before the last two broadcast."""
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2], name)
-    rank = len(batch)
-    m, n, k = rank, rank + 1, rank + 2
-    a, left = _batched(a, batch)
-    b, right = _batched(b, batch)
-    return contract(a, b, (*left, m, k), (*right, n, k), (*range(rank), m, n), dtype, name=name)
+inner_products: Final = partial(matmul, rows=True)
 
 
 def _batched(x: Node, batch: Shape) -> tuple[Node, tuple[int, ...]]:

@@ -38,27 +38,18 @@ def power(a: Array, b: Array) -> Array:
     """Floats as C's pow. Integers wrap; a negative exponent gives 0, except for the bases 1 and -1."""
     if a.dtype.kind == "f":
         return np.asarray(np.float_power(a, b))  # np.power takes a lone exponent of 1/2 for a square root
-    result = np.ones_like(a)
-    base, exponent = a.copy(), np.maximum(b, 0)
-    for _ in range(8 * a.dtype.itemsize):
-        result = np.where(exponent & 1, result * base, result)
-        base = base * base
-        exponent = exponent >> 1
+    result = np.asarray(np.power(a, np.maximum(b, 0)))
     if a.dtype.kind == "u":
         return result
     inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b & 1, -1, 1), 0))
     return np.where(b < 0, inverse, result).astype(a.dtype)
 
 
-def dot_of_bytes(first: type[np.int8 | np.uint8]) -> Callable[[Array, Array], Array]:
-    """The sum of the products of the four bytes of two int32 words, those of the second signed."""
-
-    def rule(a: Array, b: Array) -> Array:
-        pairs = zip((a, b), (first, np.int8), strict=True)
-        left, right = (np.ascontiguousarray(x[..., None]).view(kind).astype(np.int32) for x, kind in pairs)
-        return np.asarray((left * right).sum(-1, dtype=np.int32))
-
-    return rule
+def dot(a: Array, b: Array, first: Any, second: Any, wide: Any) -> Array:
+    """The inner products of the numbers in words, of these types, computed in a wider one."""
+    pairs = ((a, first), (b, second))
+    x, y = (np.ascontiguousarray(words[..., None]).view(kind).astype(wide) for words, kind in pairs)
+    return np.asarray((x * y).sum(-1, dtype=wide))
 
 
 def shifted_bytes(words: Array, counts: Array) -> Array:

@@ -452,11 +452,7 @@ def _divide(a: Index, b: Index) -> Index:
     low = remaining.low // n
     if low == remaining.high // n:
         return quotient + low
-    common = math.gcd(n, *left.values())
-    if common > 1:  # (g*s + c) // (g*m) = (s + c // g) // m
-        remaining = Index({p: c // common for p, c in left.items()}, remaining.constant // common)
-        return quotient + _divide(remaining, Index({}, n // common))
-    if (parts := _steps(remaining, n)) is not None:
+    if (parts := _steps(remaining, n)) is not None:  # (g*s + r) // (g*m) = s // m
         return quotient + _divide(parts[1], Index({}, n // parts[0]))
     atom = _only_atom(left)
     if isinstance(atom, Quotient):  # (a // m + c) // n = (a + c*m) // (m*n)
@@ -470,7 +466,8 @@ def _divide(a: Index, b: Index) -> Index:
 
 def _steps(a: Index, n: int) -> tuple[int, Index, Index] | None:
     """g, s and r with a = g*s + r and 0 <= r < g, where g divides n: what a is within a step of g decides nothing."""
-    for g in sorted({math.gcd(n, c) for c in a.terms.values()}, reverse=True):
+    factors = [math.gcd(n, c) for c in a.terms.values()]
+    for g in sorted({*factors, math.gcd(*factors)}, reverse=True):
         within = Index({p: c for p, c in a.terms.items() if c % g}, a.constant % g)
         if 1 < g < n and within.low >= 0 and within.high < g:
             whole = {p: c // g for p, c in a.terms.items() if not c % g}
@@ -533,10 +530,6 @@ def _remainder(a: Index, b: Index) -> Index:
     low = rest.low // n
     if low == rest.high // n:
         return rest - low * n
-    common = math.gcd(n, *rest_terms.values())
-    if common > 1:
-        inner = Index({p: c // common for p, c in rest_terms.items()}, rest.constant // common)
-        return _remainder(inner, Index({}, n // common)) * common + rest.constant % common
     if (parts := _steps(rest, n)) is not None:
         step, steps, within = parts
         return _remainder(steps, Index({}, n // step)) * step + within

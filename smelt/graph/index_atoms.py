@@ -6,8 +6,6 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import InternalError
-
 if TYPE_CHECKING:
     from smelt.graph.index import Index
 
@@ -53,17 +51,15 @@ class Operation(Atom):
         return f"{spell_operand(self.a)} {self.symbol} {spell_operand(self.b)}"
 
     def _bounds(self) -> tuple[int, int]:
-        raise InternalError(f"{type(self).__name__} has no bounds")
+        """Those of its values where both sides are at their ends: most operations rise or fall with each."""
+        ends = [self.evaluate(x, y) for x in (self.a.low, self.a.high) for y in (self.b.low, self.b.high)]
+        return min(ends), max(ends)
 
 
 class Quotient(Operation):
     __slots__ = ()
     symbol = "//"
     evaluate = staticmethod(operator.floordiv)
-
-    def _bounds(self) -> tuple[int, int]:
-        ends = [x // y for x in (self.a.low, self.a.high) for y in (self.b.low, self.b.high)]
-        return min(ends), max(ends)
 
 
 class Remainder(Operation):
@@ -84,17 +80,11 @@ class Minimum(Operation):
     def _spell(self) -> str:
         return f"{self.symbol}({self.a}, {self.b})"
 
-    def _bounds(self) -> tuple[int, int]:
-        return min(self.a.low, self.b.low), min(self.a.high, self.b.high)
-
 
 class Maximum(Minimum):
     __slots__ = ()
     symbol = "max"
     evaluate = staticmethod(lambda a, b: (a + b + abs(a - b)) // 2)
-
-    def _bounds(self) -> tuple[int, int]:
-        return max(self.a.low, self.b.low), max(self.a.high, self.b.high)
 
 
 def spell_atom(atom: Atom, inside: bool) -> str:

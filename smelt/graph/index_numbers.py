@@ -60,10 +60,7 @@ def divide(a: Any, b: Any) -> Any:
 def power(a: Any, b: Any) -> Any:
     """a ** b: a size again, where b is a whole number that is not negative."""
     if isinstance(b, int | np.integer) and b >= 0:
-        result = index.as_index(1)
-        for _ in range(b):
-            result = result * a
-        return result
+        return index.as_index(index.product_of([a] * int(b)))
     fractional = not isinstance(b, index.Index) or isinstance(a, float | np.floating)
     return operator.pow(_value(a, fractional), _value(b, fractional)) if _are_numbers(a, b) else NotImplemented
 

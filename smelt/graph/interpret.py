@@ -165,9 +165,9 @@ def _leaf(node: Node, leaves: Leaves, shape: tuple[int, ...]) -> Array:
     return value
 
 
-def _widened(x: Array, dtype: DType) -> Array:
-    """Floats in float64; float64 itself stays."""
-    return x.astype(np.float64) if dtype.is_float and dtype is not float64 else x
+def _widened(x: Array) -> Array:
+    """Floats of any kind, which are all but bools and integers, in float64."""
+    return x if x.dtype.kind in "biu" else x.astype(np.float64, copy=False)
 
 
 def _pad(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
@@ -194,10 +194,10 @@ def _window(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mappi
     return np.moveaxis(inputs[0].take(positions, axis), axis + 1, -1)
 
 
-def _function(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
-    table = UNARY if node.op is Op.UNARY else BINARY
-    wide = [_widened(x, node.sources[0].dtype) for x in inputs]
-    return cast_array(np.asarray(table[node.attribute].rule(*wide)), node.dtype)
+def function_array(name: str, dtype: DType, inputs: Sequence[Array]) -> Array:
+    """An elementwise function of one or two arrays, floats computed in float64 and rounded once."""
+    function = (UNARY if len(inputs) == 1 else BINARY)[name]
+    return cast_array(np.asarray(function.rule(*map(_widened, inputs))), dtype)
 
 
 def fold_array(x: Array, dtype: DType, op: str, axes: tuple[int, ...]) -> Array:
@@ -271,7 +271,7 @@ def _scatter(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapp
 
 def _sort(node: Node, inputs: list[Array], shape: tuple[int, ...], dims: Mapping[str, int]) -> Array:
     axis, descending, indices = node.attribute
-    x = np.moveaxis(_widened(inputs[0], node.sources[0].dtype), axis, -1)
+    x = np.moveaxis(_widened(inputs[0]), axis, -1)
     # Stable in both directions: a descending order is an ascending one of what is left of the last element.
     order = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1] if descending else np.argsort(x, -1, kind="stable")
     if descending:
@@ -295,8 +295,8 @@ _RULES: Final[dict[Op, Callable[[Node, list[Array], tuple[int, ...], Mapping[str
     Op.SLICE: _slice,
     Op.CONCAT: lambda node, inputs, shape, dims: np.concatenate(inputs, node.attribute),
     Op.WINDOW: _window,
-    Op.UNARY: _function,
-    Op.BINARY: _function,
+    Op.UNARY: lambda node, inputs, shape, dims: function_array(node.attribute, node.dtype, inputs),
+    Op.BINARY: lambda node, inputs, shape, dims: function_array(node.attribute, node.dtype, inputs),
     Op.WHERE: lambda node, inputs, shape, dims: np.where(*inputs),
     Op.CAST: lambda node, inputs, shape, dims: cast_array(inputs[0], node.dtype),
     Op.BITCAST: lambda node, inputs, shape, dims: inputs[0].copy().view(node.dtype.numpy),

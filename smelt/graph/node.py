@@ -185,9 +185,7 @@ def live_nodes() -> int:
     return len(_nodes)
 
 
-_STRUCTS: Final = {float32: struct.Struct("<f"), float64: struct.Struct("<d")}
-_PACK: Final = {dtype: form.pack for dtype, form in _STRUCTS.items()}
-_UNPACK: Final = {dtype: form.unpack for dtype, form in _STRUCTS.items()}
+_FORMS: Final = {float32: struct.Struct("<f"), float64: struct.Struct("<d")}
 
 
 def constant_bytes(value: Scalar, dtype: DType) -> bytes:
@@ -200,10 +198,10 @@ def constant_bytes(value: Scalar, dtype: DType) -> bytes:
         wide = float(value)
     except OverflowError:  # an integer beyond the largest float
         wide = math.inf if value > 0 else -math.inf
-    pack = _PACK.get(dtype)
-    if pack is not None:
+    form = _FORMS.get(dtype)
+    if form is not None:
         try:
-            return pack(wide)
+            return form.pack(wide)
         except OverflowError:  # beyond the largest float32: infinite, as in a cast
             pass
     return cast_array(np.asarray(wide), dtype).tobytes()
@@ -216,8 +214,8 @@ def constant_value(node: Node) -> Scalar:
 
 def scalar_of(bits: bytes, dtype: DType) -> Scalar:
     """The Python scalar that `constant_bytes` gives these bits."""
-    unpack = _UNPACK.get(dtype)
-    value: Scalar = np.frombuffer(bits, dtype.numpy)[0].item() if unpack is None else unpack(bits)[0]
+    form = _FORMS.get(dtype)
+    value: Scalar = np.frombuffer(bits, dtype.numpy)[0].item() if form is None else form.unpack(bits)[0]
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -248,8 +249,9 @@ BINARY: Final[dict[str, Function]] = {
     "shl": Function("i", rules.shifted(np.left_shift)),  # beyond the width: 0
     "shr": Function("i", rules.shifted(np.right_shift)),  # arithmetic for signed; beyond the width: 0
     "shr_bytes": Function("i", rules.shifted_bytes, only=dtypes.int32),  # each of the four bytes of a word, unsigned
-    "dot4": Function("i", rules.dot_of_bytes(np.uint8), only=dtypes.int32),  # of four bytes, unsigned by signed
-    "dot4_ss": Function("i", rules.dot_of_bytes(np.int8), only=dtypes.int32),  # signed by signed
+    # Of the four bytes of two words: unsigned by signed, and signed by signed.
+    "dot4": Function("i", partial(rules.dot, first=np.uint8, second=np.int8, wide=np.int32), only=dtypes.int32),
+    "dot4_ss": Function("i", partial(rules.dot, first=np.int8, second=np.int8, wide=np.int32), only=dtypes.int32),
     "eq": Function("bif", np.equal, boolean=True),
     "ne": Function("bif", np.not_equal, boolean=True),
     "lt": Function("bif", np.less, boolean=True),

@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -34,18 +33,11 @@ from smelt.errors import InternalError, ParseError, SmeltError
 from smelt.graph import forms
 from smelt.graph.forms import COMMON, NUMBER, SIZE, Kind, Line, Text, formed, listed, making_sense, named
 from smelt.graph.index import Dim, Variable
-from smelt.graph.node import Node, Shape, constant_bytes, make, scalar_of, topological
+from smelt.graph.node import Node, Shape, constant_bytes, make, make_leaf, scalar_of, topological
 from smelt.graph.ops import CONTROL, Op, Span
 from smelt.graph.rewritten import bodies_of
 from smelt.graph.shapes import dims_of
 from smelt.graph.verify import FORMS, verify_node
-
-
-@dataclass(frozen=True, eq=False)
-class Placeholder:
-    """Stands for the storage of a leaf that was read from text."""
-
-    number: int
 
 
 def print_graph(roots: Iterable[Node]) -> str:
@@ -86,7 +78,7 @@ def _standing(node: Node) -> Node:
 
 
 def parse_graph(text: str, leaves: Sequence[Node] | None = None) -> list[Node]:
-    """The roots of a printed graph. Leaves get placeholders as storage, unless the nodes to use are given.
+    """The roots of a printed graph. Leaves have their names as storage, unless the nodes to use are given.
 
     Raises ParseError, with the number of the line, for anything that is not a well-formed graph.
     """
@@ -174,7 +166,7 @@ class _Graph(Text):
         if self.given is not None and number >= len(self.given):
             line.fail(f"one of the {len(self.given)} leaves that were given")
         known = self.given[number] if self.given is not None else self.leaves.get(number)
-        known = known or make(Op.LEAF, dtype, shape, (), Placeholder(number))
+        known = known or make_leaf(dtype, shape, f"leaf {number}")
         if known.dtype is not dtype or known.shape != shape:
             line.fail(f"the type of leaf {number}, {self.written(_TYPE, known)}, before here")
         self.leaves[number] = known

@@ -6,8 +6,6 @@ schedule that does not fit raises `Illegal`. Kernels and schedules have text for
 a kernel, `interpret` runs it slowly on NumPy arrays, and `evaluate_region` computes a region directly, for comparison.
 """
 
-from __future__ import annotations
-
 from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
 from smelt.kernel.actions.cuts import TAILS, Split, Sub
 from smelt.kernel.actions.group import Group

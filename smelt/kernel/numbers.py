@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt.dtypes import DType, cast_array, float32, round_to_odd
 from smelt.errors import InternalError
-from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index
+from smelt.graph import BINARY, UNARY, Index, IndexLike, Variable, as_index, elementwise_rules, function_array
 from smelt.kernel.ir import DOTS, Load
 from smelt.kernel.region import Access, Buffer, Mask
 
@@ -37,22 +37,16 @@ def elementwise(op: str, dtype: DType, arguments: list[Array], attribute: Any) -
             return _bitcast(arguments[0], dtype, attribute)
     if op in DOTS:
         return cast_array(dot(op, *arguments), dtype)
-    wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arguments]
-    if op in UNARY and len(wide) == 1:
-        return cast_array(np.asarray(UNARY[op].rule(wide[0])), dtype)
-    if op in BINARY and len(wide) == 2:
-        return cast_array(np.asarray(BINARY[op].rule(wide[0], wide[1])), dtype)
-    raise InternalError(f"{op} of {len(wide)} arguments is not an elementwise function")
+    if op not in {1: UNARY, 2: BINARY}.get(len(arguments), {}):
+        raise InternalError(f"{op} of {len(arguments)} arguments is not an elementwise function")
+    return function_array(op, dtype, arguments)
 
 
 def dot(op: str, a: Array, b: Array) -> Array:
     """The inner products of the numbers in words, floats in float64."""
     row = DOTS[op]
-    wide = np.dtype(np.float64) if row.result.is_float else row.result.numpy
-    x, y = (
-        np.ascontiguousarray(words[..., None]).view(kind.numpy) for words, kind in ((a, row.first), (b, row.second))
-    )
-    return np.asarray((x.astype(wide) * y.astype(wide)).sum(-1, dtype=wide))
+    wide = np.float64 if row.result.is_float else row.result.numpy
+    return elementwise_rules.dot(a, b, row.first.numpy, row.second.numpy, wide)
 
 
 def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
@@ -65,8 +59,7 @@ def _bitcast(x: Array, dtype: DType, attribute: Any) -> Array:
 @functools.lru_cache(1024)
 def positions(sizes: tuple[int, ...]) -> tuple[Array, ...]:
     """For each axis the position along it, shaped to broadcast with the others."""
-    rank = range(len(sizes))
-    return tuple(np.arange(size).reshape([-1 if i == at else 1 for i in rank]) for at, size in enumerate(sizes))
+    return np.indices(sizes, sparse=True)
 
 
 class Memory:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from smelt.graph import Index, Quotient, Variable, nonnegative, of, variable
+from smelt.graph import Index, Quotient, Variable, as_index, nonnegative, of, variable
 from smelt.kernel.numbers import positions
 from smelt.kernel.region import Less
 
@@ -30,13 +30,8 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True
-    if any(nonnegative(e - slack) for e in _without_quotients(expression) for slack in slacks):
-        return True
     if any(nonnegative(expression - a - b) for a, b in itertools.combinations(dict.fromkeys([*slacks, *fitted]), 2)):
         return True
-    settled = _without_zero_quotients(expression)
-    if settled != expression:
-        return nonnegative(settled) or implied(settled, conditions)
     return nonnegative(_narrowed(expression, slacks)) or _tried(expression, slacks)
 
 
@@ -53,14 +48,6 @@ def _narrowed(expression: Index, slacks: list[Index]) -> Index:
                 ends[v] = min(end, ends.get(v, v.high))
     narrowed = {v: (starts.get(v, v.first), ends.get(v, v.last)) for v in {**starts, **ends}}
     return expression.substitute({v: variable(v.name, first, last) for v, (first, last) in narrowed.items()})
-
-
-def _without_zero_quotients(expression: Index) -> Index:
-    """The expression without quotients a // b that are proven to be 0: what the bounds of `a` alone did not show."""
-    for atom in expression.atoms():
-        if isinstance(atom, Quotient) and nonnegative(atom.a) and nonnegative(atom.b - 1 - atom.a):
-            return _without_zero_quotients(expression - of(atom) * expression.coefficient(atom))
-    return expression
 
 
 def _tried(expression: Index, slacks: list[Index]) -> bool:
@@ -90,18 +77,8 @@ def _fitting_scales(expression: Index, slack: Index) -> Iterator[Index]:
             yield scale
 
 
-def _without_quotients(expression: Index) -> Iterator[Index]:
-    """Expressions that are nonnegative just where this one is: c - a // b >= 0 means a < (c + 1)*b."""
-    for atom in expression.atoms():
-        if isinstance(atom, Quotient) and expression.coefficient(atom) == -1:
-            cleared = (expression + of(atom) + 1) * atom.b - 1 - atom.a
-            yield cleared
-            yield from _without_quotients(cleared)
-
-
-def _denominators(expression: Index, slacks: list[Index]) -> list[int]:
+def _denominators(expression: Index, slacks: list[Index]) -> list[Index]:
     """What to multiply with: the divisors of quotients, and the coefficients that conditions give the variables."""
-    found = {atom.b.value or 1 for atom in expression.atoms() if isinstance(atom, Quotient)}
-    for slack in slacks:
-        found |= {abs(c) for product, c in slack.terms.items() if product in expression.terms}
-    return sorted(n for n in found if n > 1)
+    divisors = [atom.b for atom in expression.atoms() if isinstance(atom, Quotient)]
+    shared = {abs(c) for slack in slacks for product, c in slack.terms.items() if product in expression.terms}
+    return [n for n in dict.fromkeys([*divisors, *map(as_index, sorted(shared))]) if n != 1]

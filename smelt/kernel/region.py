@@ -87,12 +87,8 @@ Mask = tuple[Less, ...]  # all of them hold
 
 def variables_of(index: Iterable[Index], mask: Mask = ()) -> set[Variable]:
     """The variables of indices and conditions."""
-    found: set[Variable] = set()
-    for i in index:
-        found |= i.variables()
-    for a, b in mask:
-        found |= a.variables() | b.variables()
-    return found
+    sides = [side for condition in mask for side in condition]
+    return set[Variable]().union(*[i.variables() for i in (*index, *sides)])
 
 
 class Access(NamedTuple):

@@ -171,11 +171,8 @@ class _Verifier:
         count, total = let.variable.last + 1, self.grid.last + 1
         if let.expression == 0:  # there is an iteration, so no factor of the number of tasks is zero
             return exact_quotient(total, count) is not None
-        if len(let.expression.terms) != 1:
-            return False
-        ((product, factor),) = let.expression.terms.items()
-        atom = product[0]
-        if len(product) > 1 or factor != 1 or let.expression.constant:
+        atom = next(iter(let.expression.atoms()), None)
+        if atom is None or let.expression != of(atom):
             return False
         if isinstance(atom, Remainder):
             return atom.b in (count, maximum(count, 1))

@@ -6,28 +6,7 @@ states its float contract (`exact` or `reassociates`), and any family may be swi
 beyond that contract. Real choices, where either side may be the better one, are not made here.
 """
 
-from smelt.rewrite.engine import Step, enabled_rules, keys_of, rewrite
-from smelt.rewrite.rule import Contract, Family, Key, Pattern, Rule, Sources, any_of, key_of, match, pattern
+from smelt.rewrite.engine import enabled_rules, keys_of, rewrite
+from smelt.rewrite.rule import Contract, Family, Key, Pattern, Rule, Sources, any_of, key_of, match
 from smelt.rewrite.rules import FAMILIES, RULES, rule_table
 from smelt.rewrite.rules.pattern import expanded_axes
-
-__all__ = [
-    "FAMILIES",
-    "RULES",
-    "Contract",
-    "Family",
-    "Key",
-    "Pattern",
-    "Rule",
-    "Sources",
-    "Step",
-    "any_of",
-    "enabled_rules",
-    "expanded_axes",
-    "key_of",
-    "keys_of",
-    "match",
-    "pattern",
-    "rewrite",
-    "rule_table",
-]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from smelt.config import settings
 from smelt.errors import InternalError
@@ -23,25 +22,16 @@ SPARE_STEPS = 1_000
 ROUNDS = 8
 
 
-class Step(NamedTuple):
-    """One application of a rule."""
-
-    rule: Rule
-    before: Node
-    after: Node
-
-
 def enabled_rules() -> tuple[Rule, ...]:
     """The rules that are on: all families but those switched off."""
     disabled = settings().disabled_rules
     return tuple([rule for rule in RULES if rule.family not in disabled]) if disabled else RULES
 
 
-def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: list[Step] | None = None) -> list[Node]:
+def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None) -> list[Node]:
     """Equal nodes at the fixpoint of the rules, which are `enabled_rules()` unless given.
 
     A node whose value is already computed (`node.leaf`) is a source: it is kept, and nothing below it is looked at.
-    `trace` collects every application of a rule, in order.
     """
     table, sole_keys = _table(enabled_rules() if rules is None else tuple(rules))
     results = list(roots)
@@ -49,7 +39,7 @@ def rewrite(roots: Iterable[Node], rules: Sequence[Rule] | None = None, trace: l
     budget = SPARE_STEPS + STEPS_PER_NODE * len(order)
     ready = _sole_readers(order, results, sole_keys)
     for _ in range(ROUNDS):
-        walk = _Walk(table, ready, budget, trace)
+        walk = _Walk(table, ready, budget)
         results = walk.run(results)
         if not walk.missed:
             break
@@ -100,7 +90,6 @@ class _Walk:
     table: Table
     ready: set[Node]
     budget: int
-    trace: list[Step] | None
     verify: bool = field(default_factory=lambda: settings().verify)
     finished: dict[Node, Node] = field(default_factory=dict)  # the fixpoint of each node that was met
     forward: dict[Node, Node] = field(default_factory=dict)  # the next form of a node that is not at its fixpoint
@@ -173,8 +162,6 @@ class _Walk:
         if self.budget < 0:
             self._stop(before, "rules do not come to an end")
             return None
-        if self.trace is not None:
-            self.trace.append(Step(rule, before, after))
         return after
 
     def _stop(self, node: Node, problem: str) -> None:

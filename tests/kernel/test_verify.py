@@ -241,6 +241,13 @@ def test_small_ranges_are_tried_out(expression: str, holds: bool) -> None:
     assert implied(parse_index(expression, variables), below)
 
 
+def test_conditions_on_quotients_by_symbolic_numbers() -> None:
+    n, i = variable("n", 1, 100_000), variable("i", 0, 1_000_000)
+    below = (Less(i, 5 * n),)
+    assert implied(4 - i // n, below)
+    assert not implied(3 - i // n, below)
+
+
 def test_conditions_on_several_variables() -> None:
     i, j, k, start = (variable(name, 0, last) for name, last in (("i", 9), ("j", 9), ("k", 2), ("s", 224)))
     index = i - 2 + 8 * (j - 1) + 56 * (k - 2) + start

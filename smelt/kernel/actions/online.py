@@ -15,13 +15,13 @@ from typing import NamedTuple
 from smelt.dtypes import bool_
 from smelt.graph import BINARY, UNARY, Index, Variable, as_index, identity, minimum
 from smelt.kernel.actions.action import Action
-from smelt.kernel.actions.skip import leave_out
+from smelt.kernel.actions.skip import Skip, leave_out
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
 from smelt.kernel.lowering.memory import held, room_of
 from smelt.kernel.lowering.nest import nest
-from smelt.kernel.lowering.plan import Illegal, Loop, Plan, SkipPlan
+from smelt.kernel.lowering.plan import Loop, Plan, SkipPlan
 from smelt.kernel.lowering.reduce import accumulator, finished_value, folded, update
 from smelt.kernel.lowering.state import Partial, Reload, Room, State
 from smelt.kernel.lowering.values import available, computed, constant, guarded, reload_index, spread, store, value_of
@@ -38,10 +38,8 @@ class Online(Action):
 
     def apply(self, plan: Plan) -> None:
         axis = plan.axis(self.axis)
-        if axis in plan.online:
-            raise Illegal(f"online: {self.axis} is online already")
-        if plan.cuts[axis].levels > 1:
-            raise Illegal(f"online: {self.axis} is cut into more than one loop")
+        self.refuse(axis in plan.online, f"{self.axis} is online already")
+        self.refuse(plan.cuts[axis].levels > 1, f"{self.axis} is cut into more than one loop")
         plan.online.append(axis)
 
 
@@ -72,12 +70,10 @@ class OnlineLoops(Handler):
                 # What follows in another way waits until that loop is done.
                 if follower[:2] == group.by[:2]:
                     group.followers[e] = follower
-        if not groups:
-            raise Illegal(f"online: no reduction over {axis.name} follows another one by a law")
-        if as_index(extent(axis)).low < 1:
-            raise Illegal(f"online: {axis.name} may be empty")
-        if any((lead, axis) in self.state.plan.subs for lead in groups):
-            raise Illegal(f"online: what leads must cut {axis.name} as its loop does")
+        Online.refuse(not groups, f"no reduction over {axis.name} follows another one by a law")
+        Online.refuse(as_index(extent(axis)).low < 1, f"{axis.name} may be empty")
+        own = any((lead, axis) in self.state.plan.subs for lead in groups)
+        Online.refuse(own, f"what leads must cut {axis.name} as its loop does")
         return list(groups.values())
 
     # --- when
@@ -95,8 +91,7 @@ class OnlineLoops(Handler):
     def finished(self) -> None:
         used = {m.attribute.axes for m in self.state.used if isinstance(m, Expression) and m.op == "reduce"}
         for axis in self.state.plan.online:
-            if (axis,) not in used:
-                raise Illegal(f"online: no group over {axis.name} can be made in one loop")
+            Online.refuse((axis,) not in used, f"no group over {axis.name} can be made in one loop")
 
     # --- the loop
 
@@ -201,15 +196,15 @@ class OnlineLoops(Handler):
 
     def staging(self, node: Expression) -> None:
         """What is in memory was computed with what leads in the end."""
-        if any(m in self.state.facts.below(node) for m in self._active):
-            raise Illegal("online: what depends on the reduction that leads cannot be staged or kept around its loop")
+        depends = any(m in self.state.facts.below(node) for m in self._active)
+        Online.refuse(depends, "what depends on the reduction that leads cannot be staged or kept around its loop")
 
     def _fill(self, group: Led, skip: SkipPlan) -> Expression | None:
         """What masked scores are; None if it is -inf, which matters nowhere."""
         (x,) = group.lead.arguments
         masked = x.op == "where" and x.arguments[0] is skip.condition and self._is_number(x.arguments[2])
-        if not masked or not group.by.law.finite:
-            raise Illegal("skip: the maximum must be over where(condition, x, a number), and sums follow it")
+        other = not masked or not group.by.law.finite
+        Skip.refuse(other, "the maximum must be over where(condition, x, a number), and sums follow it")
         fill = x.arguments[2]
         return None if fill.op == "const" and fill.attribute == -math.inf else fill
 
@@ -225,8 +220,7 @@ class OnlineLoops(Handler):
         the maximum, and adds nothing to any sum. A row that has seen no finite score, or a NaN, is one where they do.
         """
         state = self.state
-        if state.plan.threads > 1:
-            raise Illegal("skip: the threads of a group would have to agree on what is left out")
+        Skip.refuse(state.plan.threads > 1, "the threads of a group would have to agree on what is left out")
         largest = computed(state, "max", running, constant(state, running, running.dtype.minimum))
         found = self._made(by.form, largest, {"x": value_of(state, fill), "m": largest})
         found = state.fold("max", found, found.parts)

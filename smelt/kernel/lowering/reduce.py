@@ -148,19 +148,13 @@ def update(state: State, total: Value, reduction: Expression) -> None:
     prepare(state, summand)
     terms = _products(state, reduction)
     needed = state.parts(fold.axes)
-    if len(terms) > 1 and not state.conditions(fold.axes) and not any(available(state, e) for e in (summand, *terms)):
+    if terms and not state.conditions(fold.axes) and not any(available(state, e) for e in (summand, *terms)):
         found = [tuple(value_of(state, factor) for factor in term.arguments) for term in terms]
         names = [{part.name for factor in factors for part in factor.parts} for factors in found]
         if all(part.name in have for part in needed for have in names):
-            for factors in found:
-                state.emit(Update(total, "fma", factors))
-            return
-    if _is_product(state, reduction) and not state.conditions(fold.axes) and not available(state, summand):
-        factors = (value_of(state, summand.arguments[0]), value_of(state, summand.arguments[1]))
-        have = {part.name for factor in factors for part in factor.parts}
-        if all(part.name in have for part in needed):
-            op, instruction = summand.op if summand.op in DOTS else "fma", state.plan.matrix.get(reduction, "")
-            state.emit(Update(total, op, factors, instruction))
+            for term, factors in zip(terms, found, strict=True):
+                op = term.op if term.op in DOTS else "fma"
+                state.emit(Update(total, op, factors, state.plan.matrix.get(reduction, "")))
             return
     if reduction in state.plan.matrix:
         raise Illegal("matrix: the products are not summed as they are made")
@@ -173,25 +167,19 @@ def update(state: State, total: Value, reduction: Expression) -> None:
 
 
 def _products(state: State, reduction: Expression) -> list[Expression]:
-    """What a sum of sums of products adds: each is added by itself, which takes no instruction but its own."""
+    """The products that a sum adds, also as sums of some: each is added by itself."""
     found, stack = list[Expression](), [reduction.arguments[0]]
     while stack:
         e = stack.pop()
-        if e in state.plan.keeps or not e.dtype.is_float or reduction.attribute.op != "add":
+        if e in state.plan.keeps or reduction.attribute.op != "add":
             return []
-        if e.op == "add":
-            stack += reversed(e.arguments)
-        elif e.op == "mul":
+        if e.op in DOTS or (e.op == "mul" and e.dtype.is_float):
             found.append(e)
+        elif e.op == "add" and e.dtype.is_float:
+            stack += reversed(e.arguments)
         else:
             return []
     return found
-
-
-def _is_product(state: State, reduction: Expression) -> bool:
-    (summand,) = reduction.arguments
-    product = summand.op in DOTS or (summand.op == "mul" and summand.dtype.is_float)
-    return reduction.attribute.op == "add" and product and summand not in state.plan.keeps
 
 
 def folded(state: State, total: Value, reduction: Expression) -> Value:

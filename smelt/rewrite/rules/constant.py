@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.graph import CONTROL, Node, Op, build, constant_value, make, ops, product_of
+from smelt.graph import CONTROL, VIEWS, Node, Op, build, constant_value, make, ops, product_of
 from smelt.graph.interpret import interpret
 from smelt.rewrite.rule import Contract, Family
 from smelt.rewrite.rules.pattern import constant_of
@@ -46,23 +46,14 @@ def fold_elementwise(node: Node) -> Node | None:
     return build.broadcast_to(make(Op.CONST, node.dtype, (), (), value.tobytes()), node.shape)
 
 
-@family.rule(Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW)
-def view_of_constant(node: Node) -> Node | None:
-    """Movement of a constant → the constant, expanded to the new shape."""
+@family.rule(*VIEWS, Op.PAD, Op.CONCAT)
+def moved_constant(node: Node) -> Node | None:
+    """Movement of a constant, also padded or joined with itself → the constant, expanded to the new shape."""
     constant = constant_of(node.sources[0])
-    if constant is None:
+    if constant is None or any(constant_of(source) is not constant for source in node.sources[1:]):
         return None
     after = build.broadcast_to(constant, node.shape)
     return None if after is node else after
-
-
-@family.rule(Op.PAD, Op.CONCAT)
-def joined_constants(node: Node) -> Node | None:
-    """A constant padded with itself, or joined with itself → one constant."""
-    first = constant_of(node.sources[0])
-    if first is None or any(constant_of(source) is not first for source in node.sources[1:]):
-        return None
-    return build.broadcast_to(first, node.shape)
 
 
 @family.rule(Op.REDUCE)

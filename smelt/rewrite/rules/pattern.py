@@ -50,14 +50,8 @@ def expanded_axes(node: Node) -> tuple[int, ...]:
 
 
 def commonly_expanded(nodes: Iterable[Node]) -> set[int]:
-    """The axes along which each of some EXPANDs repeats its source."""
-    common: set[int] | None = None
-    for node in nodes:
-        repeated = expanded_axes(node)
-        common = set(repeated) if common is None else common.intersection(repeated)
-        if not common:
-            return set()
-    return common or set()
+    """The axes along which each of some EXPANDs, of which there is one at least, repeats its source."""
+    return set.intersection(*[set(expanded_axes(node)) for node in nodes])
 
 
 def narrowed(node: Node, axes: Container[int]) -> Node:
