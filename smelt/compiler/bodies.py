@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from smelt.compiler.trace import Argument
 from smelt.graph import (
     CONTROL,
-    VIEWS,
     Branch,
     Loop,
     Node,
@@ -26,6 +25,7 @@ from smelt.graph import (
     parameter,
     parameter_types,
     rewritten,
+    shown,
     topological,
     with_bodies,
 )
@@ -137,8 +137,7 @@ def _arguments(node: Node, kept: Sequence[int], free: dict[int, Node]) -> list[N
 
 def _is_free(node: Node) -> bool:
     """Whether a node takes no memory: it may stand in a body as it is."""
-    while node.op in VIEWS:
-        node = node.sources[0]
+    node = shown(node)
     if node.op is Op.LEAF:
         return isinstance(node.attribute, Argument) and node.attribute.kind == "scalar"
     return node.op is Op.CONST or node.op is Op.IOTA

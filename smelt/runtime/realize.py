@@ -12,7 +12,7 @@ import numpy as np
 
 from smelt.device import NOWHERE
 from smelt.errors import TraceError, user_location
-from smelt.graph import DONE, VIEWS, Node, Op, constant_array, living_items, upper, with_sizes
+from smelt.graph import DONE, Node, Op, constant_array, living_items, shown, upper, with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.lines import held_values, note_compiled
 from smelt.runtime.state import current
@@ -168,25 +168,18 @@ def _is_plain(node: Node) -> bool:
     """True of numbers, one by one or repeated. They stay what they are: every graph shares these nodes, and what is
     known when compiling needs no memory.
     """
-    return _seen(node).op in (Op.CONST, Op.IOTA)
+    return shown(node).op in (Op.CONST, Op.IOTA)
 
 
 def _is_small_number(node: Node) -> bool:
     """Whether a node is one number, repeated less often than is worth several threads."""
-    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and _seen(node).op is Op.CONST
+    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and shown(node).op is Op.CONST
 
 
 def _filled(node: Node) -> Node:
     """A leaf for a number that is repeated."""
-    array = np.broadcast_to(constant_array(_seen(node)), [upper(size) for size in node.shape])
+    array = np.broadcast_to(constant_array(shown(node)), [upper(size) for size in node.shape])
     return leaf(Storage.of(array, copy=True))
-
-
-def _seen(node: Node) -> Node:
-    """What a node is a view of."""
-    while node.op in VIEWS:
-        node = node.sources[0]
-    return node
 
 
 def find(key: GraphKey, device: Device) -> CompiledGraph:
