@@ -35,11 +35,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     if pending and all(map(_is_small_number, pending)):  # nothing to compile: memory is filled
         constants = {node: _filled(node) for node in pending}
     elif pending:
-        from smelt.compiler import trace
-
-        _add_items(pending)
-        traced = trace(pending, integers=True)
-        storages, device = arguments(traced)
+        traced, storages, device = _traced(pending)
         compiled = current().graphs.get((device.name, traced.key))
         if compiled is None:
             place = user_location()
@@ -47,9 +43,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             more = held_values(pending, traced.key, place) if place and DONE not in traced.checks else []
             if more:
                 pending += more
-                _add_items(pending)
-                traced = trace(pending, integers=True)
-                storages, device = arguments(traced)
+                traced, storages, device = _traced(pending)
             compiled = find(traced.key, device)
             if place:
                 note_compiled(traced, place)
@@ -134,9 +128,13 @@ def run(
     return results
 
 
-def _add_items(pending: list[Node]) -> None:
-    """A loop that runs gives all of its values at once."""
+def _traced(pending: list[Node]) -> tuple[Traced, list[Storage], Device]:
+    """What is computed, with its arguments. A loop that runs gives all of its values at once."""
+    from smelt.compiler import trace
+
     pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
+    traced = trace(pending, integers=True)
+    return traced, *arguments(traced)
 
 
 def arguments(traced: Traced) -> tuple[list[Storage], Device]:
