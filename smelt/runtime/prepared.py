@@ -87,7 +87,7 @@ class Watch:
 
     def _settle(self, storages: Sequence[Storage]) -> None:
         """Have the inputs that stayed the same prepared from now on, as far as there is room for copies."""
-        from smelt.compiler import with_steady
+        from smelt.compiler import marked
 
         room = self._plain.device.available_bytes() // SHARE
         taken: list[int] = []
@@ -100,7 +100,7 @@ class Watch:
                 taken.append(k)
                 steady = more
         if taken:
-            key = with_steady(self._key, steady)
+            key = marked(self._key, steady, steady=True)
             compiled = find(key, self._plain.device)
             # Other threads may have called meanwhile, with other inputs.
             self._same, self._given = taken, self._serials(storages)
