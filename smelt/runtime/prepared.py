@@ -31,11 +31,6 @@ SHARE: Final = 8  # copies may take this part of the free memory
 class Watch:
     """Whether inputs that a graph would like to have prepared stay the same from call to call."""
 
-    __slots__ = (
-        *("_calls", "_given", "_key", "_last", "_numbers", "_plain", "_same", "_scalars", "_views", "_wanted"),
-        *("compiled", "key"),
-    )
-
     def __init__(self, traced: Traced, compiled: CompiledGraph) -> None:
         self._key, self._plain, self._wanted = traced.key, compiled, CALLS
         self._views = [view[1:] for view in traced.inputs]  # shapes, strides and offsets: of those asked for, numbers
