@@ -127,7 +127,7 @@ def _allowed_cores() -> int:
 
 def facts_of(path: Path) -> dict[str, str]:
     """The entries of a file under `proc`, up to an empty line: there is one behind each processor, of which the first
-    has to do, since the kernel takes its time over each. None if there is no such file.
+    has to do, since the kernel takes its time over each. What is no file has none.
     """
     facts = {}
     try:
