@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 import smelt as sm
-from smelt.compiler import simplify, trace
+from smelt.compiler import trace
+from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import rebuild
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition

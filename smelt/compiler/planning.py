@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from smelt.compiler.record import own_version
@@ -19,7 +19,6 @@ from smelt.cost import EXPONENTIALS, Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, label_sizes, product_of, topological, upper
-from smelt.kernel import Illegal
 from smelt.rewrite import Contract, rewrite
 
 _HIDDEN: Final = 0.75  # of the shorter of computing and moving, about, behind the longer
@@ -42,8 +41,8 @@ def plans(
         return list
     prices = _pricing(profile)
     if noted is None or answers:
-        each = iter([dict(answers)])
-        return lambda roots: _answered(_planner(contracts, stated), roots, prices, next(each, {}))
+        planner, each = _planner(contracts, stated), iter([dict(answers)])
+        return lambda roots: planner.planned(roots, prices, answers=next(each, {}))
     beyond = [one.value for one in Contract if not Contract(contracts).allows(one)]
 
     def planned(roots: Sequence[Node]) -> list[Node]:
@@ -64,13 +63,6 @@ def plans(
         return result
 
     return planned
-
-
-def _answered(planner: Planner, roots: Sequence[Node], prices: Pricing, answers: Mapping[int, int]) -> list[Node]:
-    try:
-        return planner.planned(roots, prices, answers=answers)
-    except ValueError as reason:
-        raise Illegal(f"equal: {reason}") from None
 
 
 def alternatives(roots: Sequence[Node], contracts: str, profile: Profile, stated: str) -> list[Plan]:

@@ -14,7 +14,7 @@ from smelt.compiler.settled import settled
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
 from smelt.dtypes import int8, uint8
-from smelt.graph import Node, Op, build, make, product_of, row_major, topological, upper, with_sources
+from smelt.graph import Node, Op, build, make, product_of, row_major, shown, topological, upper, with_sources
 from smelt.graph.text import print_graph
 from smelt.plan import Made, Prepared
 from smelt.schedule import Panels, panels_of
@@ -89,8 +89,7 @@ def _wish(node: Node, made: Container[Node], profile: Profile) -> Wish | None:
 
 def _is_word(factor: Node) -> bool:
     """Whether what meets a matrix of bytes is made of bytes, too, so that words are multiplied."""
-    while factor.op in (Op.RESHAPE, Op.PERMUTE):
-        factor = factor.sources[0]
+    factor = shown(factor, {Op.RESHAPE, Op.PERMUTE})
     return factor.op is Op.CAST and factor.sources[0].dtype in (int8, uint8)
 
 

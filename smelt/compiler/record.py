@@ -176,8 +176,7 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         *homes,
         _ANY,
     ]
-    numbers = [record.scratch_bytes, record.arena_bytes, *record.results]
-    numbers += [number for pair in record.in_place for number in pair]
+    numbers = [*record.results, *(number for pair in record.in_place for number in pair)]
     numbers += [number for home in record.homes for number in (home.first, home.last)]
     numbers += [n for launch in launches for n in (launch.library, launch.tasks, launch.grain, launch.threads - 1)]
     sound = (
@@ -185,8 +184,7 @@ def _check(record: GraphRecord, key: GraphKey) -> None:
         and record.bounds == key.bounds
         and all(REGISTER <= base < len(rooms) - 1 and 0 <= offset < rooms[base] for base, offset in record.slots)
         and all(launch.library < len(record.libraries) for launch in launches)
-        and all(0 <= slot < len(record.slots) for step in record.launches for slot in step.buffers)
-        and all(0 <= place < len(key.bounds) + key.starts for launch in launches for place in launch.integers)
+        and all(place < len(key.bounds) + key.starts for launch in launches for place in launch.integers)
         and all(output.input in leaves for output in record.outputs if isinstance(output, Alias))
         and all(_fits(record.outputs[k], key.entries[root]) for k, root in zip(record.results, key.roots, strict=True))
         and all(_is_made_of(one, key, leaves) for one in (*record.prepared, *record.asks))

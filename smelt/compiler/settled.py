@@ -12,7 +12,7 @@ from typing import Final
 from smelt.compiler.planning import form_seconds, moving_seconds
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
-from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, product_of, topological
+from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, product_of, shown, topological
 
 WORTH: Final = 0.01  # of a program's time, that all of these save at least
 LEAST: Final = 5e-7  # seconds that one of them saves: passing it costs some as well
@@ -31,7 +31,8 @@ def settled(roots: Sequence[Node], profile: Profile) -> list[Node]:
     for node in order:
         state = states[node] = _state(node, [states[source] for source in node.sources], known)
         if state == _MOVES:
-            found |= {_whole(source): None for source in node.sources if states[source] == _SETTLED}
+            # What a view shows is kept: the view costs nothing.
+            found |= {shown(source): None for source in node.sources if states[source] == _SETTLED}
     candidates = [node for node in found if node.op is not Op.LEAF]
     saved = {node: _saved(node, profile) for node in candidates}
     worth = [node for node in candidates if saved[node] > LEAST]
@@ -60,13 +61,6 @@ def _state(node: Node, below: Sequence[int], known: bool) -> int:
     ):
         return _MOVES
     return _MOVES if _MOVES in below else max(below, default=_MOVES)
-
-
-def _whole(node: Node) -> Node:
-    """What a view shows: the view of what is kept costs nothing."""
-    while node.op in VIEWS:
-        node = node.sources[0]
-    return node
 
 
 def _saved(node: Node, profile: Profile) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from smelt.derive import batch_dependent
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, build, make_leaf, substituted, users, with_sources
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, build, make_leaf, shown, substituted, users, with_sources
 
 FEWEST: Final = 3  # parts that are worth it
 MOST_NODES: Final = 128  # of a part
@@ -78,7 +78,7 @@ class _Parts:
 
     def _one(self, parts: Sequence[Node]) -> Node:
         """One of these nodes, one of each part, over stand-ins; raises if they are not alike."""
-        parts = tuple(map(_without_alias, parts))
+        parts = tuple(shown(part, {Op.ALIAS}) for part in parts)
         if parts not in self.known:
             self.walked += 1
             if self.walked > MOST_NODES:
@@ -111,12 +111,6 @@ class _Parts:
         if part.op in VIEWS:
             return True
         return part not in self.outside and len(set(self.readers[part])) == 1
-
-
-def _without_alias(node: Node) -> Node:
-    while node.op is Op.ALIAS and node.leaf is None:
-        node = node.sources[0]
-    return node
 
 
 def _fits(node: Node, number: int) -> bool:

@@ -361,17 +361,8 @@ def _take(arguments: list[Any], value: Any, what: Hashable, taken: _Taken) -> in
     return number
 
 
-def with_steady(key: GraphKey, inputs: Container[int]) -> GraphKey:
-    """The key of the same graph for inputs that stay the same from call to call: their entries say so."""
-    return _marked(key, inputs, steady=True)
-
-
-def with_held(key: GraphKey, inputs: Container[int]) -> GraphKey:
-    """The key of the same graph for inputs that a function holds."""
-    return _marked(key, inputs, held=True)
-
-
-def _marked(key: GraphKey, inputs: Container[int], **marks: bool) -> GraphKey:
+def marked(key: GraphKey, inputs: Container[int], **marks: bool) -> GraphKey:
+    """The key of the same graph for inputs that are `steady` or `held`: the entries of their leaves say so."""
     entries = [
         (*entry[:3], entry[3]._replace(**marks)) if entry[0] is Op.LEAF and entry[3].number in inputs else entry
         for entry in key.entries

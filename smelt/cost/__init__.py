@@ -6,7 +6,7 @@ and asking for them measures nothing.
 """
 
 from smelt.cost.operations import EXPONENTIALS, instructions
-from smelt.cost.profile import Profile, profile
+from smelt.cost.profile import Profile, facts_of, profile
 from smelt.cost.rates import Rates, assumed, known
 
-__all__ = ["EXPONENTIALS", "Profile", "Rates", "assumed", "instructions", "known", "profile"]
+__all__ = ["EXPONENTIALS", "Profile", "Rates", "assumed", "facts_of", "instructions", "known", "profile"]

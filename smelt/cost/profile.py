@@ -91,7 +91,7 @@ def without(found: Profile, names: tuple[str, ...]) -> Profile:
 
 def read_profile(root: Path, machine: str, allowed_cores: int) -> Profile:
     """The profile that the files `proc` and `sys` under `root` describe; what they do not say has a careful default."""
-    facts = _processor_facts(root / "proc/cpuinfo")
+    facts = facts_of(root / "proc/cpuinfo")
     features = frozenset((facts.get("flags") or facts.get("Features") or "").split())
     vector_bytes, vector_registers = _vectors(machine, features)
     caches = _caches(root / "sys/devices/system/cpu/cpu0/cache")
@@ -125,8 +125,10 @@ def _allowed_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _processor_facts(path: Path) -> dict[str, str]:
-    """The entries of the first processor; the others are not even read, since the kernel takes its time over each."""
+def facts_of(path: Path) -> dict[str, str]:
+    """The entries of a file under `proc`, up to an empty line: there is one behind each processor, of which the first
+    has to do, since the kernel takes its time over each. What is no file has none.
+    """
     facts = {}
     try:
         with path.open(encoding="utf-8", errors="replace") as file:

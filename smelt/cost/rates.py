@@ -100,15 +100,11 @@ def _key(profile: Profile) -> str:
 def _checked(data: bytes) -> Rates | None:
     """What was stored, if it is figures that a machine can have."""
     try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
+        found = Rates(**json.loads(data))
+    except (ValueError, TypeError, RecursionError):
         return None
-    if not isinstance(found, dict) or set(found) != set(Rates._fields):
+    if not all(type(value) in (int, float) for value in found):
         return None
     least, most = _RANGE
-    for name, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if not (least <= value <= most or (value == 0 and name == "words")):
-            return None
-    return Rates(**{name: float(value) for name, value in found.items()})
+    believed = all(least <= value <= most for value in found._replace(words=found.words or least))
+    return Rates(*map(float, found)) if believed else None

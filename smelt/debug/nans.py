@@ -18,7 +18,7 @@ import numpy as np
 
 from smelt import runtime
 from smelt.errors import Location, NaNError, is_own, user_location
-from smelt.graph import CONTROL, VIEWS, Node, Op, Origins, checks_of, noting, shape_text, topological
+from smelt.graph import CONTROL, Node, Op, Origins, checks_of, noting, shape_text, shown, topological
 from smelt.graph.interpret import interpret
 from smelt.runtime import Storage
 from smelt.tensor import Tensor, observe
@@ -162,9 +162,7 @@ class _Values:
 
 
 def _is_plain(node: Node) -> bool:
-    while node.op in VIEWS:
-        node = node.sources[0]
-    return node.op in (Op.CONST, Op.IOTA)
+    return shown(node).op in (Op.CONST, Op.IOTA)
 
 
 def _wide(array: Any) -> Any:

@@ -39,12 +39,6 @@ class Program:
     The libraries that addresses point into stay loaded as long as the program lives.
     """
 
-    __slots__ = (
-        *("arena_bytes", "is_timed", "threads", "workspace_bytes"),
-        *("_bases_bytes", "_hosts", "_integers_bytes", "_libraries", "_packed", "_parts", "_run", "_run_timed"),
-        *("_slots", "_taken"),
-    )
-
     def __init__(self, listing: Listing, libraries: Sequence[Library]) -> None:
         check_listing(listing)
         steps, slots, scratch_bytes, arena_bytes = listing

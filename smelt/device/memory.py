@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from smelt.cost import facts_of
 from smelt.errors import InternalError, MemoryLimitError
 from smelt.locks import new_lock
 
@@ -309,13 +310,9 @@ def available_bytes(root: Path | None = None) -> int:
 
 def _machine_available(root: Path) -> int:
     try:
-        with (root / "proc/meminfo").open() as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return machine_bytes()
+        return int(facts_of(root / "proc/meminfo")["MemAvailable"].split()[0]) * 1024
+    except (ValueError, LookupError):
+        return machine_bytes()
 
 
 # Where a version of control groups says, by its controller: the limit, what is used, and what of that is cached files.

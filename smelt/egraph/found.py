@@ -16,6 +16,7 @@ from smelt.egraph.saturate import Report, Spent
 from smelt.errors import SmeltError
 from smelt.graph import Op, topological
 from smelt.graph.text import parse_graph, print_graph
+from smelt.kernel import Illegal
 
 PAYS: Final = 0.85  # of the price of a program as it was written: without a measurement, only clear gains are taken
 _KIND: Final = "plans"  # in the disk cache
@@ -45,7 +46,7 @@ class Plan(NamedTuple):
     def numbered(self, answer: int) -> Alternative | None:
         """The program with a number: 1 is as it is written, then come the alternatives."""
         if not 1 <= answer <= 1 + len(self.alternatives):
-            raise ValueError(f"an island has {1 + len(self.alternatives)} programs")
+            raise Illegal(f"equal: an island has {1 + len(self.alternatives)} programs")
         return self.alternatives[answer - 2] if answer > 1 else None
 
 

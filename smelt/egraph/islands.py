@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
 from smelt.egraph.saturate import REMEMBERED, orders_of
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, topological, users
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, Shape, make, make_leaf, shown, topological, users
 from smelt.rewrite import Key, Rule, Sources, key_of, keys_of, match
 
 DEPTH: Final = 8  # nodes one below the other, from one where a rule begins
@@ -130,9 +130,7 @@ def _island(own: list[Node], readers: dict[Node, list[Node]], outside: set[Node]
 
 def is_small(node: Node) -> bool:
     """Whether a node is a number or a count, perhaps repeated."""
-    while node.op in (Op.RESHAPE, Op.EXPAND) and node.leaf is None:
-        node = node.sources[0]
-    return node.op in _SMALL
+    return shown(node, {Op.RESHAPE, Op.EXPAND}).op in _SMALL
 
 
 class Frozen(NamedTuple):

@@ -17,6 +17,7 @@ from smelt.egraph.islands import Frozen, Island, Starts, islands
 from smelt.egraph.saturate import FUEL, Fuel, saturate
 from smelt.graph import Node, derived, topological, with_sources
 from smelt.graph.text import print_graph
+from smelt.kernel import Illegal
 from smelt.locks import Remembered
 from smelt.rewrite import Rule
 
@@ -115,7 +116,7 @@ class Planner:
             if taken is not None:
                 new |= {node: (island, taken, k) for k, node in enumerate(island.outputs)}
         if not all(0 <= number < len(found) for number in answers):
-            raise ValueError(f"there are {len(found)} islands")
+            raise Illegal(f"equal: there are {len(found)} islands")
         if not new:
             return list(roots)
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from smelt.fuse.choices import chosen_nodes, operation
 from smelt.fuse.facts import is_plain
-from smelt.fuse.movement import RENAMING, REPEATING, Place, shown, source_place
+from smelt.fuse.movement import RENAMING, REPEATING, Place, source_place
 from smelt.graph import (
     ELEMENTWISE,
     SOURCES,
@@ -39,6 +39,7 @@ from smelt.graph import (
     make,
     product_of,
     rewritten,
+    shown,
     topological,
     upper,
     users,

@@ -14,8 +14,8 @@ from smelt.cost.operations import COSTLY, again_pays, instructions
 from smelt.fuse.facts import is_stored
 from smelt.fuse.group import Group
 from smelt.fuse.launched import ROUTINES, only_renames
-from smelt.fuse.movement import REPEATING, shown
-from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, label_sizes, product_of, upper, users
+from smelt.fuse.movement import REPEATING
+from smelt.graph import ELEMENTWISE, VIEWS, IndexLike, Node, Op, label_sizes, product_of, shown, upper, users
 from smelt.kernel import Illegal, extent
 
 NODE_LIMIT = 250  # elementwise nodes in one kernel: beyond that the C compiler becomes slow and nothing is gained

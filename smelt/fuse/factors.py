@@ -16,8 +16,19 @@ from collections.abc import Sequence, Set
 
 from smelt.cost import Profile
 from smelt.dtypes import bfloat16, float32, int8, int32, uint8
-from smelt.fuse.movement import shown
-from smelt.graph import IndexLike, Node, Op, build, label_sizes, product_of, rewritten, topological, upper, with_sources
+from smelt.graph import (
+    IndexLike,
+    Node,
+    Op,
+    build,
+    label_sizes,
+    product_of,
+    rewritten,
+    shown,
+    topological,
+    upper,
+    with_sources,
+)
 from smelt.kernel import rows_of
 
 ROW_BYTES = 64  # rows become multiples of this: what matrix instructions take at a time

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from smelt.dtypes import int64
 from smelt.fuse.layout import LayoutOf, is_contiguous
-from smelt.fuse.movement import shown
 from smelt.graph import (
     CONTROL,
     SOURCES,
@@ -29,6 +28,7 @@ from smelt.graph import (
     product_of,
     rewritten,
     row_major,
+    shown,
     size_of,
     substituted,
     topological,

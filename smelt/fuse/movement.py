@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Final, NamedTuple
 
-from smelt.graph import VIEWS, ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
+from smelt.graph import ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
 from smelt.kernel import Less, Mask
 
 RENAMING: Final = frozenset({Op.RESHAPE, Op.PERMUTE})
 REPEATING: Final = RENAMING | {Op.EXPAND}
-
-
-def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
-    """What views show: the first node that is no such step, or in memory."""
-    while node.op in steps and node.leaf is None:
-        node = node.sources[0]
-    return node
 
 
 class Place(NamedTuple):

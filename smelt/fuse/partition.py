@@ -20,7 +20,7 @@ from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result, demands
 from smelt.fuse.join import joined
 from smelt.fuse.launched import ROUTINES, bases
-from smelt.fuse.movement import Place, shown, split_strides
+from smelt.fuse.movement import Place, split_strides
 from smelt.graph import (
     CONTROL,
     ELEMENTWISE,
@@ -32,6 +32,7 @@ from smelt.graph import (
     as_index,
     make,
     row_major,
+    shown,
     size_of,
     topological,
     variable,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from smelt.dtypes import DType
 from smelt.fuse.chains import anywhere, down, led
-from smelt.fuse.movement import REPEATING, shown
-from smelt.graph import IndexLike, Node, Op, build, product_of, upper
+from smelt.fuse.movement import REPEATING
+from smelt.graph import IndexLike, Node, Op, build, product_of, shown, upper
 from smelt.kernel import Follower
 
 LARGE = 1 << 18  # elements that are worth the blocks

@@ -27,6 +27,7 @@ from smelt.graph.node import (
     make_leaf,
     private_nodes,
     scalar_of,
+    shown,
     topological,
     users,
     with_sources,

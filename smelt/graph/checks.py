@@ -20,7 +20,7 @@ from smelt.errors import IndexRangeError, Location, user_location
 from smelt.graph import build, origins
 from smelt.graph.closed import items, open_body, parameter, values_of
 from smelt.graph.index import Index, IndexLike
-from smelt.graph.node import Node, constant_value, topological
+from smelt.graph.node import Node, constant_value, shown, topological
 from smelt.graph.ops import CONTROL, Branch, Loop, Op
 from smelt.graph.ranges import Ranges
 from smelt.graph.rewritten import bodies_of, rewritten
@@ -122,9 +122,7 @@ def _original(index: Node) -> tuple[Node, bool]:
 
 def _bare(node: Node) -> Node:
     """A node that is not merely repeated or seen in another shape."""
-    while node.op in (Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.ALIAS) and node.leaf is None:
-        node = node.sources[0]
-    return node
+    return shown(node, {Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.ALIAS})
 
 
 def wrapped(index: Node, size: IndexLike, ranges: Ranges) -> Node:

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.node import Node, Shape, find, made, topological
-from smelt.graph.ops import CONTROL, VIEWS, Branch, Hosted, Loop, Op
+from smelt.graph.node import Node, Shape, find, made, shown, topological
+from smelt.graph.ops import CONTROL, Branch, Hosted, Loop, Op
 from smelt.graph.rewritten import Attribute, Body, substituted
 from smelt.graph.verify import value_types
 
@@ -62,8 +62,7 @@ def close(
 
 def _bases(node: Node) -> Iterator[Node]:
     """What lies below views; nothing if that takes no memory."""
-    while node.op in VIEWS and node.leaf is None:
-        node = node.sources[0]
+    node = shown(node)
     if node.leaf is not None or (node.op is not Op.CONST and node.op is not Op.IOTA):
         yield node
 

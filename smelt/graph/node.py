@@ -12,7 +12,7 @@ import struct
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
 from smelt.graph.index import IndexLike
-from smelt.graph.ops import Op
+from smelt.graph.ops import VIEWS, Op
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -250,6 +250,13 @@ def topological(
             elif node.sources and (through_leaves or node.leaf is None):
                 stack += [source for source in reversed(node.sources) if source not in seen]
     return list(order)
+
+
+def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
+    """What views show: the first node that is no such step, or in memory."""
+    while node.op in steps and node.leaf is None:
+        node = node.sources[0]
+    return node
 
 
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:

@@ -213,10 +213,7 @@ class Expressions(Registers):
 
     def _cast(self, value: Value, source: Value, at: Coordinates) -> str:
         form = self.tile(value).form
-        if source.dtype is bool_:
-            text = self.operand(source, at, form.integer)
-            return elementwise.cast(self.library, bool_, value.dtype, form.lanes, text)
-        operand = Type(elementwise.element(source.dtype), form.lanes)
+        operand = form.integer if source.dtype is bool_ else Type(elementwise.element(source.dtype), form.lanes)
         text = self.operand(source, at, operand)
         text = elementwise.cast(self.library, source.dtype, value.dtype, form.lanes, text)
         return self.mask_as(text, operand.bits, form) if value.dtype is bool_ else text

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.errors import Location, TraceWarning
-from smelt.graph import VIEWS, Node, Op, shape_text, topological, upper
+from smelt.graph import Node, Op, shape_text, shown, topological, upper
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def held_values(roots: Sequence[Node], key: Hashable, place: Location) -> list[N
 
 
 def _is_computed(node: Node) -> bool:
-    while node.op in VIEWS and node.leaf is None:
-        node = node.sources[0]
+    node = shown(node)
     return node.leaf is None and node.op not in (Op.LEAF, Op.CONST, Op.IOTA)
 
 

@@ -31,11 +31,6 @@ SHARE: Final = 8  # copies may take this part of the free memory
 class Watch:
     """Whether inputs that a graph would like to have prepared stay the same from call to call."""
 
-    __slots__ = (
-        *("_calls", "_given", "_key", "_last", "_numbers", "_plain", "_same", "_scalars", "_views", "_wanted"),
-        *("compiled", "key"),
-    )
-
     def __init__(self, traced: Traced, compiled: CompiledGraph) -> None:
         self._key, self._plain, self._wanted = traced.key, compiled, CALLS
         self._views = [view[1:] for view in traced.inputs]  # shapes, strides and offsets: of those asked for, numbers
@@ -87,7 +82,7 @@ class Watch:
 
     def _settle(self, storages: Sequence[Storage]) -> None:
         """Have the inputs that stayed the same prepared from now on, as far as there is room for copies."""
-        from smelt.compiler import with_steady
+        from smelt.compiler import marked
 
         room = self._plain.device.available_bytes() // SHARE
         taken: list[int] = []
@@ -100,7 +95,7 @@ class Watch:
                 taken.append(k)
                 steady = more
         if taken:
-            key = with_steady(self._key, steady)
+            key = marked(self._key, steady, steady=True)
             compiled = find(key, self._plain.device)
             # Other threads may have called meanwhile, with other inputs.
             self._same, self._given = taken, self._serials(storages)

@@ -12,7 +12,7 @@ import numpy as np
 
 from smelt.device import NOWHERE
 from smelt.errors import TraceError, user_location
-from smelt.graph import DONE, VIEWS, Node, Op, constant_array, living_items, upper, with_sizes
+from smelt.graph import DONE, Node, Op, constant_array, living_items, shown, upper, with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.lines import held_values, note_compiled
 from smelt.runtime.state import current
@@ -35,11 +35,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
     if pending and all(map(_is_small_number, pending)):  # nothing to compile: memory is filled
         constants = {node: _filled(node) for node in pending}
     elif pending:
-        from smelt.compiler import trace
-
-        _add_items(pending)
-        traced = trace(pending, integers=True)
-        storages, device = arguments(traced)
+        traced, storages, device = _traced(pending)
         compiled = current().graphs.get((device.name, traced.key))
         if compiled is None:
             place = user_location()
@@ -47,9 +43,7 @@ def realize(nodes: Sequence[Node]) -> list[Node]:
             more = held_values(pending, traced.key, place) if place and DONE not in traced.checks else []
             if more:
                 pending += more
-                _add_items(pending)
-                traced = trace(pending, integers=True)
-                storages, device = arguments(traced)
+                traced, storages, device = _traced(pending)
             compiled = find(traced.key, device)
             if place:
                 note_compiled(traced, place)
@@ -134,9 +128,13 @@ def run(
     return results
 
 
-def _add_items(pending: list[Node]) -> None:
-    """A loop that runs gives all of its values at once."""
+def _traced(pending: list[Node]) -> tuple[Traced, list[Storage], Device]:
+    """What is computed, with its arguments. A loop that runs gives all of its values at once."""
+    from smelt.compiler import trace
+
     pending += [item for item in living_items(pending) if item.leaf is None and item not in pending]
+    traced = trace(pending, integers=True)
+    return traced, *arguments(traced)
 
 
 def arguments(traced: Traced) -> tuple[list[Storage], Device]:
@@ -168,25 +166,18 @@ def _is_plain(node: Node) -> bool:
     """True of numbers, one by one or repeated. They stay what they are: every graph shares these nodes, and what is
     known when compiling needs no memory.
     """
-    return _seen(node).op in (Op.CONST, Op.IOTA)
+    return shown(node).op in (Op.CONST, Op.IOTA)
 
 
 def _is_small_number(node: Node) -> bool:
     """Whether a node is one number, repeated less often than is worth several threads."""
-    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and _seen(node).op is Op.CONST
+    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and shown(node).op is Op.CONST
 
 
 def _filled(node: Node) -> Node:
     """A leaf for a number that is repeated."""
-    array = np.broadcast_to(constant_array(_seen(node)), [upper(size) for size in node.shape])
+    array = np.broadcast_to(constant_array(shown(node)), [upper(size) for size in node.shape])
     return leaf(Storage.of(array, copy=True))
-
-
-def _seen(node: Node) -> Node:
-    """What a node is a view of."""
-    while node.op in VIEWS:
-        node = node.sources[0]
-    return node
 
 
 def find(key: GraphKey, device: Device) -> CompiledGraph:

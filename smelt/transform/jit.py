@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, 
 import numpy as np
 
 from smelt import runtime, tree
-from smelt.compiler import GraphKey, Traced, trace, with_held
+from smelt.compiler import GraphKey, Traced, marked, trace
 from smelt.config import CONTRACTS
 from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
@@ -336,7 +336,7 @@ class Jit(Generic[P, T]):
         if not changed and not given.donated:  # what trains, changes what it holds
             held = given.held | set(range(len(given.numbers), len(leaves)))
             held_inputs = {k for k, number in enumerate(inputs) if number < 0 or number in held}
-            traced = traced._replace(key=with_held(traced.key, held_inputs))
+            traced = traced._replace(key=marked(traced.key, held_inputs, held=True))
         if given.shapes is not None:
             given.shapes.order(traced.dims)
         storages = [leaf for leaf in (*leaves, *captured) if isinstance(leaf, Storage)]

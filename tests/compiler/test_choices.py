@@ -15,10 +15,9 @@ from smelt.compiler import (
     CompiledGraph,
     graph_text,
     kernels_of,
+    marked,
     other_ways,
     question_of,
-    with_held,
-    with_steady,
 )
 from smelt.compiler.driver import FUSION
 from smelt.compiler.ways import Way
@@ -205,5 +204,6 @@ def test_who_holds_a_weight_is_no_other_question_until_it_is_steady() -> None:
     """What was tuned for arguments serves modules as well, and so does what was tuned before inputs were held."""
     x = sm.from_numpy(np.zeros((256, 192), np.float32))
     key, _ = sm.jit(summed).graph_key(x, x.T)
-    assert graph_text(with_held(key, {1})) == graph_text(key)
-    assert len({graph_text(one) for one in (key, with_steady(key, {1}), with_steady(with_held(key, {1}), {1}))}) == 3
+    held = marked(key, {1}, held=True)
+    assert graph_text(held) == graph_text(key)
+    assert len({graph_text(one) for one in (key, *(marked(x, {1}, steady=True) for x in (key, held)))}) == 3

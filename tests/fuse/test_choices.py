@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smelt.compiler import simplify
+from smelt.compiler.simplifying import simplify
 from smelt.dtypes import float32
 from smelt.fuse import Choices, late_sites, parse_choices, partition, storable
 from smelt.fuse.split import split_reductions

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import smelt as sm
 from smelt import dtypes
-from smelt.compiler import simplify
+from smelt.compiler.simplifying import simplify
 from smelt.fuse import build_region, contiguous, merge_axes, partition
 from smelt.fuse.movement import reshape_index, split_strides
 from smelt.graph import build

@@ -12,9 +12,10 @@ from unittest.mock import patch
 
 import pytest
 
-from smelt.compiler import GraphKey, driver, simplify
+from smelt.compiler import GraphKey, driver
 from smelt.compiler.fusion import fused, layout_of
 from smelt.compiler.prepare import prepare
+from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import rebuild
 from smelt.cost.profile import Profile
 from smelt.fuse import NO_CHOICES, STEPS, early_sites, late_sites, parse_choices

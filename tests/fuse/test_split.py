@@ -7,7 +7,7 @@ import pytest
 
 import smelt as sm
 from smelt import dtypes
-from smelt.compiler import simplify
+from smelt.compiler.simplifying import simplify
 from smelt.dtypes import DType
 from smelt.fuse import partition
 from smelt.fuse.split import split_reductions

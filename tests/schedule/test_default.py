@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import smelt as sm
-from smelt.compiler import simplify
+from smelt.compiler.simplifying import simplify
 from smelt.cost import Profile
 from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
 from smelt.graph import without_aliases

@@ -51,6 +51,31 @@ def sorts(x: Node, axis: int, count: int | None = None) -> list[Node]:
 # --- sort
 
 
+def killer(n: int, lanes: int) -> Array:
+    """Keys that make a quicksort's pivots bad for as long as it tries: of so many samples, where it takes them, more
+    than half are the least that are left. All others are equal.
+    """
+    keys, number = np.full(n, n, np.int32), {}
+    order = list(range(n))
+    for _ in range(8 + 2 * n.bit_length()):
+        step, first = len(order) // lanes, len(order) // (2 * lanes)
+        samples = [order[step * k + first] for k in range(lanes)]
+        for place in samples[: lanes // 2 + 1]:
+            keys[place] = number.setdefault(place, len(number))
+        pivot = sorted((keys[place], place) for place in samples)[lanes // 2]
+        blocks = [order[k : k + lanes] for k in range(0, len(order), lanes)]
+        # What is not below the pivot is put down from the end.
+        order = [place for block in reversed(blocks) for place in block if (keys[place], place) >= pivot]
+    return keys
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_rows_against_which_pivots_are_of_no_use_are_sorted_stably(lanes: int) -> None:
+    keys = killer(1500, lanes)
+    assert len(np.unique(keys)) > 100
+    check(*sorts(node_of(keys), 0), *sorts(node_of(keys.astype(np.float32)), 0))
+
+
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.by_turns(3)
 def test_sort_of_every_dtype_with_special_values(dtype: DType) -> None:

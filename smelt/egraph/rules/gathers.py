@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import DType, int64
-from smelt.graph import IndexLike, Node, Op, Shape, build, constant_value, expand, product_of, upper
+from smelt.graph import IndexLike, Node, Op, Shape, build, constant_value, expand, product_of, shown, upper
 from smelt.rewrite import Contract, Family, any_of, expanded_axes, key_of
 
 family = Family("gathers")
@@ -261,9 +261,7 @@ def _compared_with_count(test: Node) -> Node | None:
     """
     first, second = test.sources
     if key_of(first) == "sub":  # of which the difference is zero
-        base = second
-        while base.op in (Op.EXPAND, Op.RESHAPE):
-            base = base.sources[0]
+        base = shown(second, {Op.EXPAND, Op.RESHAPE})
         if base.op is not Op.CONST or constant_value(base) != 0:
             return None
         first, second = first.sources

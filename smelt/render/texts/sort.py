@@ -122,9 +122,22 @@ static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, 
   return low - to;
 }
 
+/* By shrinking gaps: no order of the items makes it slow. */
+static void ${name}_shell(${name}_item *a, long n) {
+  for (long gap = n / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
+    for (long i = gap; i < n; i++) {
+      ${name}_item own = a[i];
+      long at = i;
+      for (; at >= gap && a[at - gap] > own; at -= gap) a[at] = a[at - gap];
+      a[at] = own;
+    }
+  }
+}
+
 /* Quicksort between two arrays: the items lie in `from`, and in the end in `from` if they are to stay there, else in
-   `to`. Few items are sorted in registers. Where pivots keep being bad, digits are sorted by instead. */
-static void ${name}_quick(${name}_item *from, ${name}_item *to, long n, int stay, int depth, u32 *counts) {
+   `to`. Few items are sorted in registers. Where pivots keep being bad, shrinking gaps sort what is left: by the digits
+   of their keys alone, equal ones would stay in the order that the divisions have made. */
+static void ${name}_quick(${name}_item *from, ${name}_item *to, long n, int stay, int depth) {
   for (;; depth--) {
     ${name}_item *home = stay ? from : to;
     if (n <= $item_lanes) return ${name}_sort1(from, home, n);
@@ -132,14 +145,17 @@ static void ${name}_quick(${name}_item *from, ${name}_item *to, long n, int stay
     if (n <= 4 * $item_lanes) return ${name}_sort4(from, home, n);
     if (n <= 8 * $item_lanes) return ${name}_sort8(from, home, n);
     if (n <= 16 * $item_lanes) return ${name}_sort16(from, home, n);
-    if (depth <= 0) return ${name}_copy(home, ${name}_radix(from, to, n, counts), n);
+    if (depth <= 0) {
+      ${name}_shell(from, n);
+      return ${name}_copy(home, from, n);
+    }
     ${name}_item some[$item_lanes];
     for (int k = 0; k < $item_lanes; k++) some[k] = from[n / $item_lanes * k + n / (2 * $item_lanes)];
     ${name}_sort1(some, some, $item_lanes);
     ${name}_item pivot = some[$item_lanes / 2];
     long low = ${name}_divided(from, to, n, pivot);
     if (low) {
-      ${name}_quick(to, from, low, !stay, depth - 1, counts);
+      ${name}_quick(to, from, low, !stay, depth - 1);
     } else { /* the pivot is the least: what equals it is in its place */
       low = ${name}_item_key(pivot) == ($bits)-1 ? n : ${name}_divided(from, to, n, pivot + 1);
       if (low == n) return ${name}_copy(home, to, n);
@@ -156,7 +172,7 @@ static void ${name}_quick(${name}_item *from, ${name}_item *to, long n, int stay
 static ${name}_item *${name}_sorted(${name}_item *a, ${name}_item *b, long n, u32 *counts) {
   int depth = 8;
   for (long m = n; m; m /= 2) depth += 2;
-  ${name}_quick(a, b, n, 1, depth, counts);
+  ${name}_quick(a, b, n, 1, depth);
   return a;
 }
 """,
