@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Set
 from typing import Final, NamedTuple
 
@@ -69,6 +70,7 @@ def within(i: Index, low: IndexLike, high: IndexLike) -> list[Less]:
     return [condition for condition in needed if not less(condition.a, condition.b)]
 
 
+@functools.lru_cache(maxsize=1 << 14)  # layers that are alike ask the same
 def reshape_index(
     shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]
 ) -> tuple[Index, ...]:
