@@ -244,7 +244,9 @@ def _planes(codes: Rows, bits: int, flip: int) -> tuple[NDArray[np.int32], NDArr
 def _put(words: NDArray[np.int32], octets: NDArray[np.uint8]) -> None:
     """Write bytes (n, blocks, …) as words (n/16, blocks, …, 4, 16): byte j of word w is byte 4j + w of 16."""
     panels = _filled(octets).reshape(-1, PANEL, *words.shape[1:-2], 4, 4)
-    words.view(np.uint8).reshape(*words.shape, 4)[...] = np.moveaxis(panels, (1, -2), (-2, -1))
+    placed = words.view(np.uint8).reshape(*words.shape, 4)
+    for j in range(4):  # one by one: NumPy is slow where the last axis of a copy is short
+        placed[..., j] = np.moveaxis(panels[..., j, :], 1, -1)
 
 
 def _filled(rows: NDArray[Any]) -> NDArray[Any]:
