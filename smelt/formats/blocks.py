@@ -189,7 +189,8 @@ class Block:
                 groups += minimum[..., None]
 
 
-class Packed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Packed:
     """Rows of a format's blocks, (rows, bytes of a row), which are taken apart as far as they are asked for."""
 
     block: Block

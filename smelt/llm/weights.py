@@ -163,7 +163,7 @@ class _FileParts:
         if found.shape != shape:
             raise ParseError(f"the tensor {name} has shape {found.shape}", rule=f"it must be {shape}.")
         self._taken(role, "weight", n, 0)
-        return found._replace(raw=self._ordered(role, found.raw))
+        return replace(found, raw=self._ordered(role, found.raw))
 
     def done(self) -> None:
         """Give the memory of the file back that is not read again."""
@@ -264,7 +264,7 @@ def linear(parts: Parts, roles: Sequence[str], rows: Sequence[int], columns: int
     added = sm.from_numpy(_joined(biases)) if bias else None
     packed = [one for one in found if isinstance(one, Packed)]
     if len(packed) == len(found) and len({one.block.name for one in packed}) == 1:
-        return sm.nn.QuantizedLinear(_quantized(packed[0]._replace(raw=_joined([one.raw for one in packed]))), added)
+        return sm.nn.QuantizedLinear(_quantized(replace(packed[0], raw=_joined([one.raw for one in packed]))), added)
     if packed:  # of several formats
         layers: list[Layer] = [
             sm.nn.QuantizedLinear(_quantized(one)) if isinstance(one, Packed) else _plain(one) for one in found

@@ -74,7 +74,7 @@ class QuantizedWeight(Module):
             raise ShapeError(
                 f"QuantizedWeight: {columns} inputs in {groups} groups", rule="groups are 16 or 32, blocks 32 inputs."
             )
-        given = _Array(codes) if isinstance(codes, np.ndarray) else codes
+        given: Rows = _Array(codes) if isinstance(codes, np.ndarray) else codes
         bits = 8 if zero == 128 else next(bits for bits in (4, 5, 6, 8) if given.bits <= bits)
         if bits == 8 and zero != 128:
             raise ArgumentError("QuantizedWeight: codes of 8 bits are signed", rule="their zero is 128.")
