@@ -143,7 +143,8 @@ class _Maker:
         self.device, self.compiler, self.stages, self.units = device, compiler, stages, units
         self.new: dict[KernelKey, Built] = {}
         self.choices = asked  # what was asked, and the answers
-        self.alike: dict[Hashable, tuple[Work, list[int]]] = {}  # by mark: a launch, and the parts of its nodes
+        # By mark: a launch, the parts of its nodes, and its slice starts.
+        self.alike: dict[Hashable, tuple[Work, list[int], list[str]]] = {}
         self.parameters = itertools.count()
         self.depth = 0  # how many loops and branches are open
 
@@ -175,18 +176,19 @@ class _Maker:
         # In a loop, what is stored may lie where a register points to.
         moved = group.piece is not None and not self.depth
         with self.stages.stage("regions"):
-            mark, numbered = signature(group, layout_of, moved) or (None, [])
+            mark, numbered, starts = signature(group, layout_of, moved)
             known = self.alike.get(mark)
         if known is not None:
-            first, parts = known
+            first, parts, before = known
             nodes = [numbered[part] for part in parts]
             seen = dict(zip(first.nodes, nodes, strict=True))
             places = [[seen[value] for value in found] for found in first.overwritable]
-            return Work(group, first.built, nodes, first.names, places, group.starts() if moved else ())
+            own = dict(zip(before, starts, strict=True))
+            names = {parameter: own.get(name, name) for parameter, name in first.names.items()}
+            return Work(group, first.built, nodes, names, places, group.starts() if moved else ())
         work = self.new_region_work(group, moved)
-        if mark is not None:
-            number: dict[Value, int] = {node: k for k, node in enumerate(numbered)}
-            self.alike[mark] = work, [number[node] for node in work.nodes]
+        number: dict[Value, int] = {node: k for k, node in enumerate(numbered)}
+        self.alike[mark] = work, [number[node] for node in work.nodes], starts
         return work
 
     def new_region_work(self, group: Group, moved: bool) -> Work:

@@ -9,7 +9,7 @@ Two graphs with equal keys are computed by the same compiled graph. Keys compare
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -198,9 +198,13 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
     varying = _varying(order, bases) if integers else ()
     checks: dict[Node, Check] = {}
     if not ops.isdisjoint(_SPECIAL):
-        roots, checks = with_checks(without_aliases(roots)) if ops & CONTROL else (roots, checks_of(order))
+        if ops & CONTROL:
+            roots, checks = with_checks(without_aliases(roots))
+            order, bases = _needed([*roots, *checks])
+        else:
+            checks = checks_of(order)
+            order, bases = _needed(checks, order, bases)
         roots = [*roots, *checks]
-        order, bases = _needed(roots)
     writer = _Writer(integers, once and contracts in _LOOKING)
     entries, numbers = writer.graph(order, roots, bases, varying, {})
     dims = writer.dims
@@ -220,11 +224,11 @@ def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool
     return Traced(key, inputs, scalars, starts, tuple(dims), (*[DONE] * len(effects), *checks.values()))
 
 
-def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
-    """What has to be computed or read for the roots, sources before users. What has a base needs nothing below it; of
-    an alias, only derivatives read more than the first source.
+def _needed(roots: Iterable[Node], before: Sequence[Node] = (), bases: Bases | None = None) -> tuple[list[Node], Bases]:
+    """What has to be computed or read for the roots, sources before users, behind what was found `before`. What has a
+    base needs nothing below it; of an alias, only derivatives read more than the first source.
     """
-    bases: Bases = {}
+    bases = {} if bases is None else bases
 
     def reads(node: Node) -> Sequence[Node]:
         if node.op is Op.ALIAS and node.leaf is None:
@@ -232,7 +236,7 @@ def _needed(roots: Sequence[Node]) -> tuple[list[Node], Bases]:
         has_base = (node.op in _BASED or node.leaf is not None) and base_of(node, bases) is not None
         return () if has_base else node.sources
 
-    return topological(roots, reads=reads), bases
+    return [*before, *topological(roots, known=set(before), reads=reads)], bases
 
 
 def base_of(node: Node, known: Bases) -> LeafView | Node | None:

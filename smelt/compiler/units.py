@@ -16,6 +16,7 @@ from smelt.device import Builder, Device
 from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Statement, Update
 
 UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own
+FIRST_LINES = 400  # of those for which cores wait that have nothing to do yet
 LEAST_LINES = 200  # of each part when what is left at the end is shared among the cores
 ROUTINE_LINES = 50  # their text is known only to the renderer
 
@@ -35,7 +36,8 @@ class Units:
         built.workspace = self.device.workspace_bytes(built.kernel)
         self.count += 1
         self.open.append((source_lines(built.kernel), built))
-        if sum(lines for lines, _ in self.open) >= UNIT_LINES:
+        enough = UNIT_LINES if len(self.given) >= self.device.profile.cores else min(FIRST_LINES, UNIT_LINES)
+        if sum(lines for lines, _ in self.open) >= enough:
             self._give([built for _, built in self.open])
             self.open = []
 

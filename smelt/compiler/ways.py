@@ -30,7 +30,7 @@ from smelt.fuse import (
     together,
 )
 from smelt.graph import CONTROL, Node, private_nodes
-from smelt.kernel import Illegal, print_region
+from smelt.kernel import Illegal
 from smelt.schedule import choose
 
 LEAST_SHARE = 0.02  # of the time of a graph, in kernels that would be others: less cannot be seen
@@ -109,9 +109,8 @@ class Model:
 
     def kind(self, group: Group) -> Hashable:
         """What a kernel has in common with those that are alike."""
-        kind, _ = signature(group, layout_of) or (None, [])
-        if kind is None or kind not in self.known:
+        kind = signature(group, layout_of).mark
+        if kind not in self.known:
             region, _ = name_slots(merge_axes(build_region(group, layout_of)[0]))
-            kind = print_region(region) if kind is None else kind
             self.known[kind] = choose(region, self.profile)[0].work.seconds(self.profile, self.rates)
         return kind

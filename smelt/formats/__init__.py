@@ -1,6 +1,6 @@
 """Files in and out. What is read is hostile until every number in it has been checked; what is written is whole."""
 
-from smelt.formats.blocks import BLOCKS, Codes
+from smelt.formats.blocks import BLOCKS, Codes, Packed
 from smelt.formats.checked_json import json_object
 from smelt.formats.gguf import Gguf, Later, write_gguf
 from smelt.formats.huggingface import Folder
@@ -15,6 +15,7 @@ __all__ = [
     "Folder",
     "Gguf",
     "Later",
+    "Packed",
     "SafeTensors",
     "json_object",
     "load",

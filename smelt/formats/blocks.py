@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
     Floats = NDArray[np.float32]
+    Halves = NDArray[np.float16]
+    Scales = tuple[Floats | Halves, Floats | Halves | None]
 
 _SHARES: Final = tuple(map(np.float32, (0.96, 0.92, 0.88, 0.84, 0.8)))  # of scales that are tried instead
 _AT_ONCE: Final = 1 << 16  # numbers: what is between bytes and results then stays in the cache
@@ -37,8 +39,8 @@ class Codes(NamedTuple):
 
     codes: Bytes
     zero: int
-    scale: Floats
-    minimum: Floats | None
+    scale: Floats | Halves
+    minimum: Floats | Halves | None
 
 
 class Field(NamedTuple):
@@ -90,7 +92,7 @@ class Block:
     zero: int = 0
     flip: int = 0
     levels: tuple[int, ...] = ()
-    scales: Callable[[Bytes], tuple[Floats, Floats | None]] | None = None
+    scales: Callable[[Bytes], Scales] | None = None
     fit: Callable[[Block, Floats, Bytes], Bytes] | None = None
 
     def __repr__(self) -> str:
@@ -170,20 +172,8 @@ class Block:
 
     def apart(self, raw: Bytes) -> Codes:
         """(rows, bytes of a row) → codes and scales. Levels of a curve become signed codes of 8 bits."""
-        assert self.scales is not None
-        blocks = raw.reshape(-1, self.nbytes)
-        codes, zero = self.codes(blocks), self.zero
-        if self.levels:
-            codes, zero = (np.array(self.levels, np.int16) + 128).astype(np.uint8).take(codes), 128
-        with np.errstate(all="ignore"):
-            scale, minimum = self.scales(blocks)
-        rows = len(raw)
-        return Codes(
-            codes.reshape(rows, -1),
-            zero,
-            scale.reshape(rows, -1),
-            None if minimum is None else minimum.reshape(rows, -1),
-        )
+        packed = Packed(self, raw)
+        return Codes(packed[:], packed.zero, *packed.scales())
 
     def _unpack(self, raw: Bytes, out: Floats) -> None:
         codes = self.codes(raw)
@@ -199,20 +189,72 @@ class Block:
                 groups += minimum[..., None]
 
 
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Rows of a format's blocks, (rows, bytes of a row), which are taken apart as far as they are asked for."""
+
+    block: Block
+    raw: Bytes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and the numbers of each."""
+        return len(self.raw), self.raw.shape[1] // self.block.nbytes * self.block.size
+
+    @property
+    def zero(self) -> int:
+        """What is taken off codes."""
+        return 128 if self.block.levels else self.block.zero
+
+    @property
+    def bits(self) -> int:
+        """Of a code, at most."""
+        return 8 if self.block.levels else sum(field.bits for field in self.block.fields)
+
+    def __getitem__(self, rows: Any) -> Bytes:
+        """The codes of a slice of the rows. Levels of a curve become signed codes of 8 bits."""
+        raw = self.raw[rows]
+        codes = self.block.codes(raw.reshape(-1, self.block.nbytes))
+        if self.block.levels:
+            codes = (np.array(self.block.levels, np.int16) + 128).astype(np.uint8).take(codes)
+        return codes.reshape(len(raw), -1)
+
+    def pairs(self, rows: slice) -> Bytes | None:
+        """The codes of a slice of the rows, (rows, blocks, 16), where they lie so: byte k of a block of 32 has code k,
+        and in its upper half code 16 + k.
+        """
+        at, *form = self.block.fields[0]
+        if form != [1, 16, 4, 0] or self.bits > 4 or self.block.flip:
+            return None
+        return self.raw[rows].reshape(-1, self.shape[1] // 32, self.block.nbytes)[:, :, at : at + 16]
+
+    def scales(self) -> Scales:
+        """The scales and minimums of all rows, (rows, groups), in half precision where they lie so."""
+        assert self.block.scales is not None
+        with np.errstate(all="ignore"):
+            scale, minimum = self.block.scales(self.raw.reshape(-1, self.block.nbytes))
+        rows = len(self.raw)
+        return scale.reshape(rows, -1), None if minimum is None else minimum.reshape(rows, -1)
+
+
 # --- scales
 
 
 def _half(raw: Bytes, at: int) -> Floats:
-    """Half-precision numbers of blocks, (blocks, 1)."""
-    return np.ascontiguousarray(raw[:, at : at + 2]).view("<f2").astype(np.float32)
+    """Half-precision numbers of blocks, (blocks, 1), to compute with."""
+    return _as_it_is(raw, at).astype(np.float32)
 
 
-def _one(raw: Bytes) -> tuple[Floats, None]:
-    return _half(raw, 0), None
+def _as_it_is(raw: Bytes, at: int) -> Halves:
+    return np.ascontiguousarray(raw[:, at : at + 2]).view("<f2")
 
 
-def _scale_and_minimum(raw: Bytes) -> tuple[Floats, Floats]:
-    return _half(raw, 0), _half(raw, 2)
+def _one(raw: Bytes) -> tuple[Halves, None]:
+    return _as_it_is(raw, 0), None
+
+
+def _scale_and_minimum(raw: Bytes) -> tuple[Halves, Halves]:
+    return _as_it_is(raw, 0), _as_it_is(raw, 2)
 
 
 def _fours(raw: Bytes) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import numpy as np
 
 from smelt.errors import ArgumentError, DTypeError, MissingFileError, ParseError, ShapeError
-from smelt.formats.blocks import BLOCKS, BY_NUMBER, OTHERS, Block, Codes
+from smelt.formats.blocks import BLOCKS, BY_NUMBER, OTHERS, Block, Packed
 from smelt.formats.others import refuse_known
 from smelt.formats.whole import PathLike, write_whole
 from smelt.tensor import Tensor, from_numpy
@@ -105,10 +105,10 @@ class Gguf(Mapping[str, Tensor]):
         block, shape, start, nbytes, part = self.entries[name]
         return self._bytes[part][start : start + nbytes].reshape(-1, shape[-1] // block.size * block.nbytes)
 
-    def codes(self, name: str) -> Codes | None:
-        """A tensor as codes and scales, if it lies in blocks that have them."""
+    def packed(self, name: str) -> Packed | None:
+        """A tensor to be taken apart into codes and scales, if it lies in blocks that have them."""
         block = self.entries[name].block
-        return None if block.dtype is not None else block.apart(self.raw(name))
+        return None if block.dtype is not None else Packed(block, self.raw(name))
 
     def array(self, name: str) -> NDArray[Any]:
         """The numbers of a tensor: float32 if they lie in blocks, else a read-only view of the mapped file."""

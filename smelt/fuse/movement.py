@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final, NamedTuple
 
 from smelt.graph import ZERO, Index, IndexLike, Node, Op, as_index, less, maximum, product_of, row_major
@@ -61,6 +62,7 @@ def within(i: Index, low: IndexLike, high: IndexLike) -> list[Less]:
     return [condition for condition in needed if not less(condition.a, condition.b)]
 
 
+@functools.lru_cache(maxsize=1 << 14)  # layers that are alike ask the same
 def reshape_index(
     shape: tuple[IndexLike, ...], source: tuple[IndexLike, ...], index: tuple[Index, ...]
 ) -> tuple[Index, ...]:

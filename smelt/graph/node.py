@@ -234,22 +234,25 @@ def topological(
 
     Nodes that are `known`, and what is below them, are left out. `reads` says what else than its sources a node reads.
     """
-    order: dict[Node, None] = {}
+    order: list[Node] = []
     seen: set[Node] = set()
-    stack = list(reversed(list(roots)))
+    stack: list[Any] = list(roots)[::-1]
     while stack:
-        node = stack[-1]
-        if node in seen:  # all of its sources are done, or it is itself
-            order[stack.pop()] = None
-        elif node in known:
-            stack.pop()
-        else:
+        node = stack.pop()
+        if node is None:  # all sources of the next one are done
+            order.append(stack.pop())
+        elif node not in seen and node not in known:
             seen.add(node)
             if reads is not None:
-                stack += [source for source in reversed(reads(node)) if source not in seen]
-            elif node.sources and (through_leaves or node.leaf is None):
-                stack += [source for source in reversed(node.sources) if source not in seen]
-    return list(order)
+                sources = reads(node)
+            else:
+                sources = node.sources if through_leaves or node.leaf is None else ()
+            if sources:
+                stack += (node, None)
+                stack += sources[::-1]
+            else:
+                order.append(node)
+    return order
 
 
 def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,20 +79,26 @@ def opened(
     if model.startswith("random:"):
         return _random(model.removeprefix("random:"))
     path = models.find(model, report)
-    text: Any
+    # What came with a pinned hash has been read; other templates are rendered where they can do no harm.
+    trusted = model in models.MODELS
     if path.is_dir():
         folder = Folder(path)
         if folder.tokenizer is None:
             raise ArgumentError(f"{path} has no tokenizer.json", rule="text cannot become tokens without it.")
-        decoder, text = from_huggingface(folder.config, folder), folder.chat_template
+        decoder = from_huggingface(folder.config, folder)
         tokenizer = Tokenizer.from_tokenizer_json(folder.tokenizer, folder.tokenizer_config)
-    else:
-        file = Gguf(path)
+        return decoder, tokenizer, _template(folder.chat_template, tokenizer, trusted)
+    file = Gguf(path)
+    with ThreadPoolExecutor(1) as beside:  # weights are work of NumPy, which leaves Python to others
+        weights = beside.submit(from_gguf, file.metadata, file, exact=exact)
         lists = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in file.metadata.items()}
-        tokenizer, text = Tokenizer.from_gguf_metadata(lists), file.metadata.get("tokenizer.chat_template")
-        decoder = from_gguf(file.metadata, file, exact=exact)
-    # What came with a pinned hash has been read; other templates are rendered where they can do no harm.
-    return decoder, tokenizer, ChatTemplate(text, tokenizer, trusted=model in models.MODELS) if text else None
+        tokenizer = Tokenizer.from_gguf_metadata(lists)
+        template = _template(file.metadata.get("tokenizer.chat_template"), tokenizer, trusted)
+        return weights.result(), tokenizer, template
+
+
+def _template(text: Any, tokenizer: Tokenizer, trusted: bool) -> ChatTemplate | None:
+    return ChatTemplate(text, tokenizer, trusted=trusted) if text else None
 
 
 def random_config(name: str) -> tuple[ModelConfig, str]:

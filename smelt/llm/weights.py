@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import ParseError
-from smelt.formats import BLOCKS, Codes, Folder, Gguf
+from smelt.formats import BLOCKS, Folder, Gguf, Packed
 from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.decoder import Attention, Beside, Block, Decoder, Layer, MixtureOfExperts, Mlp
 from smelt.llm.families import FAMILIES, GGUF_NAMES, Family
@@ -26,6 +26,7 @@ __all__ = ["Parts", "build", "from_gguf", "from_huggingface", "load_model", "ran
 
 Floats = NDArray[np.float32]
 _MOST_NAMES = 5  # that a message lists
+_SMALL = 1 << 16  # bytes of a tensor that is copied: it would keep more of the file in memory than it has
 
 
 class Arrays(Protocol):
@@ -47,8 +48,12 @@ class Parts(Protocol):
         """The numbers of a part, of this shape; linear layers are (out, in)."""
         ...
 
-    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
-        """A matrix as codes with scales, if it lies so in the file and is to be read so; else it is left to `take`."""
+    def packed(self, role: str, shape: tuple[int, int], n: int = 0) -> Packed | None:
+        """A matrix in blocks, if it lies so in the file and is to be read so; else it is left to `take`."""
+        ...
+
+    def done(self) -> None:
+        """What has been asked for until now has been laid out anew."""
         ...
 
 
@@ -77,15 +82,13 @@ def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False)
     config = ModelConfig.from_gguf(metadata, names)
     # What its converter has already done: weights of norms have their 1, linear layers lie as (out, in).
     row = replace(FAMILIES[config.family], norm_offset=0.0, transposed=False, ignored=())
-    parts = _FileParts(config, file, GGUF_NAMES, row, file.codes if isinstance(file, Gguf) and not exact else None)
+    gguf = file if isinstance(file, Gguf) else None
+    packed = gguf.packed if gguf is not None and not exact else None
+    parts = _FileParts(config, file, GGUF_NAMES, row, packed, gguf.drop if gguf is not None else None)
     if config.rope is not None and f"{GGUF_NAMES['frequencies']}.weight" in names:
         factors = parts.take("frequencies", (config.rope.dim // 2,))
         config = replace(config, rope=replace(config.rope, factors=tuple(factors.tolist())))
-    model = _whole(_by_halves(config), parts)
-    if isinstance(file, Gguf):  # what has been laid out anew is not read there again
-        for name in file.entries:
-            file.drop(name)
-    return model
+    return _whole(_by_halves(config), parts)
 
 
 def random_model(config: ModelConfig, seed: int = 0, kind: str = "F32") -> Decoder:
@@ -118,11 +121,13 @@ class _FileParts:
         file: Arrays,
         names: Mapping[str, str],
         row: Family,
-        codes: Callable[[str], Codes | None] | None = None,
+        packed: Callable[[str], Packed | None] | None = None,
+        drop: Callable[[str], None] | None = None,
     ) -> None:
-        self._file, self._names, self._row, self._tied, self._codes = file, names, row, config.tied, codes
+        self._file, self._names, self._row, self._tied, self._packed = file, names, row, config.tied, packed
         self._all: Collection[str] = frozenset(file)
         self._left = set(self._all)
+        self._drop, self._held = drop, set(self._all)  # what may be in memory
         rope, size = config.rope, config.head_dim
         self._order = _halves(size, rope) if rope is not None and rope.interleaved else None
         # Files of the bare model lack the name of what holds it.
@@ -144,20 +149,28 @@ class _FileParts:
         if array.shape != shape:
             raise ParseError(f"the tensor {name} has shape {array.shape}", rule=f"it must be {shape}.")
         floats = self._ordered(role, array.astype(np.float32, copy=False))
-        return floats + np.float32(self._row.norm_offset) if role.endswith("norm") and self._row.norm_offset else floats
+        if role.endswith("norm") and self._row.norm_offset:
+            return floats + np.float32(self._row.norm_offset)
+        return floats.copy() if floats.nbytes <= _SMALL else floats
 
-    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
-        if self._codes is None or role not in self._names:
+    def packed(self, role: str, shape: tuple[int, int], n: int = 0) -> Packed | None:
+        if self._packed is None or role not in self._names:
             return None
         name = self._name(role, "weight", n, 0)
-        found = self._codes(name) if name in self._left else None
-        if found is None or found.codes.shape[1] % sm.nn.QuantizedWeight.BLOCK:
+        found = self._packed(name) if name in self._left else None
+        if found is None or found.shape[1] % sm.nn.QuantizedWeight.BLOCK:
             return None
-        if found.codes.shape != shape:
-            raise ParseError(f"the tensor {name} has shape {found.codes.shape}", rule=f"it must be {shape}.")
+        if found.shape != shape:
+            raise ParseError(f"the tensor {name} has shape {found.shape}", rule=f"it must be {shape}.")
         self._taken(role, "weight", n, 0)
-        minimum = None if found.minimum is None else self._ordered(role, found.minimum)
-        return Codes(self._ordered(role, found.codes), found.zero, self._ordered(role, found.scale), minimum)
+        return replace(found, raw=self._ordered(role, found.raw))
+
+    def done(self) -> None:
+        """Give the memory of the file back that is not read again."""
+        if self._drop is not None:
+            for name in self._held - self._left:
+                self._drop(name)
+        self._held &= self._left
 
     def _ordered(self, role: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of q and k with the features of their heads as halves."""
@@ -203,15 +216,21 @@ class _RandomParts:
         drawn = self._random.standard_normal(shape, np.float32) * np.float32(0.02)
         return drawn + np.float32(role.endswith("norm") and kind == "weight")
 
-    def codes(self, role: str, shape: tuple[int, int], n: int = 0) -> Codes | None:
+    def packed(self, role: str, shape: tuple[int, int], n: int = 0) -> Packed | None:
         row = BLOCKS["Q8_0" if role in ("embedding", "head") else self._kind]
         if self._kind == "F32" or shape[1] % row.size:
             return None
         most = 1 << sum(field.bits for field in row.fields)
-        codes = np.frombuffer(self._random.bytes(shape[0] * shape[1]), np.uint8).reshape(shape)
-        # Codes are even, with a spread of most / √12; weights get that of `take`.
-        scale = np.full((shape[0], shape[1] // row.size), 0.02 * 12**0.5 / most, np.float32)
-        return Codes(codes & np.uint8(most - 1), row.zero, scale, None if row.zero else scale * np.float32(-most / 2))
+        raw = np.frombuffer(bytearray(self._random.bytes(shape[0] * shape[1] // row.size * row.nbytes)), np.uint8)
+        blocks = raw.reshape(-1, row.nbytes)
+        # Codes are even, with a spread of most / √12; weights get that of `take`. Scales come first, then minimums.
+        scale = 0.02 * 12**0.5 / most
+        halves = np.array([scale] if row.zero else [scale, -scale * most / 2], "<f2").view(np.uint8)
+        blocks[:, : len(halves)] = halves
+        return Packed(row, raw.reshape(shape[0], -1))
+
+    def done(self) -> None:
+        """They are in no file."""
 
 
 def _whole(config: ModelConfig, parts: _FileParts) -> Decoder:
@@ -224,12 +243,17 @@ def build(config: ModelConfig, parts: Parts) -> Decoder:
     """The decoder of a config, of parts that are asked for by role."""
     embedding = _embedding(parts, "embedding", config.vocabulary, config.width)
     places = None if config.rope is not None else _embedding(parts, "places", config.context, config.width)
-    blocks = [_block(config, parts, n) for n in range(config.layers)]
+    parts.done()
+    blocks = []
+    for n in range(config.layers):
+        blocks.append(_block(config, parts, n))
+        parts.done()
     norm = _norm(config, parts, "norm", config.width, 0)
     if config.tied:
         head = _tied(embedding)
     else:
         head = linear(parts, ["head"], [config.vocabulary], config.width, False, 0)
+    parts.done()
     return Decoder(config, embedding, blocks, norm, head, places).eval()
 
 
@@ -238,30 +262,24 @@ def linear(parts: Parts, roles: Sequence[str], rows: Sequence[int], columns: int
     found = [_weight(parts, role, count, columns, n) for role, count in zip(roles, rows, strict=True)]
     biases = [parts.take(role, (count,), "bias", n) for role, count in zip(roles, rows, strict=True)] if bias else []
     added = sm.from_numpy(_joined(biases)) if bias else None
-    codes = [one for one in found if isinstance(one, Codes)]
-    if len(codes) == len(found) and len({(one.zero, one.scale.shape[1], one.minimum is None) for one in codes}) == 1:
-        return sm.nn.QuantizedLinear(_quantized(codes), added)
-    if codes:  # of several formats
+    packed = [one for one in found if isinstance(one, Packed)]
+    if len(packed) == len(found) and len({one.block.name for one in packed}) == 1:
+        return sm.nn.QuantizedLinear(_quantized(replace(packed[0], raw=_joined([one.raw for one in packed]))), added)
+    if packed:  # of several formats
         layers: list[Layer] = [
-            sm.nn.QuantizedLinear(_quantized([one])) if isinstance(one, Codes) else _plain(one) for one in found
+            sm.nn.QuantizedLinear(_quantized(one)) if isinstance(one, Packed) else _plain(one) for one in found
         ]
         return Beside(layers, added)
-    return _plain(_joined([one for one in found if not isinstance(one, Codes)]), added)
+    return _plain(_joined([one for one in found if not isinstance(one, Packed)]), added)
 
 
-def _weight(parts: Parts, role: str, rows: int, columns: int, n: int) -> Codes | Floats:
-    codes = parts.codes(role, (rows, columns), n)
-    return parts.take(role, (rows, columns), n=n) if codes is None else codes
+def _weight(parts: Parts, role: str, rows: int, columns: int, n: int) -> Packed | Floats:
+    packed = parts.packed(role, (rows, columns), n)
+    return parts.take(role, (rows, columns), n=n) if packed is None else packed
 
 
-def _quantized(codes: Sequence[Codes]) -> sm.nn.QuantizedWeight:
-    minimums = [one.minimum for one in codes if one.minimum is not None]
-    return sm.nn.QuantizedWeight(
-        np.concatenate([one.codes for one in codes]),
-        codes[0].zero,
-        np.concatenate([one.scale for one in codes]),
-        np.concatenate(minimums) if minimums else None,
-    )
+def _quantized(packed: Packed) -> sm.nn.QuantizedWeight:
+    return sm.nn.QuantizedWeight(packed, packed.zero, *packed.scales())
 
 
 def _plain(weight: Floats, bias: sm.Tensor | None = None) -> sm.nn.Linear:
@@ -272,14 +290,14 @@ def _plain(weight: Floats, bias: sm.Tensor | None = None) -> sm.nn.Linear:
     return layer
 
 
-def _joined(arrays: list[Floats]) -> Floats:
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(arrays) if len(arrays) > 1 else np.ascontiguousarray(arrays[0])
 
 
 def _embedding(parts: Parts, role: str, rows: int, columns: int) -> Layer:
-    codes = parts.codes(role, (rows, columns))
-    if codes is not None:
-        return sm.nn.QuantizedEmbedding(_quantized([codes]))
+    packed = parts.packed(role, (rows, columns))
+    if packed is not None:
+        return sm.nn.QuantizedEmbedding(_quantized(packed))
     return sm.nn.Embedding.from_pretrained(sm.from_numpy(_joined([parts.take(role, (rows, columns))])))
 
 

@@ -17,7 +17,7 @@ up in an order that does not depend on the number of rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -35,19 +35,38 @@ __all__ = ["QuantizedEmbedding", "QuantizedLinear", "QuantizedWeight"]
 
 BLOCK = 32  # inputs that are rounded with one scale
 PANEL = 16  # outputs that lie side by side
+_AT_ONCE: Final = 1 << 18  # codes that are laid out anew: what is between stays in the cache
+
+
+class Rows(Protocol):
+    """Codes (outputs, inputs) of a few bits, of which some rows at a time are made when they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def bits(self) -> int:
+        """Of a code, at most."""
+        ...
+
+    def __getitem__(self, rows: slice, /) -> NDArray[np.uint8]: ...
+
+    def pairs(self, rows: slice) -> NDArray[np.uint8] | None:
+        """Codes of 4 bits as (rows, blocks, 16), if that is how they lie: above code k of a block, code 16 + k."""
+        ...
 
 
 class QuantizedWeight(Module):
-    """A matrix (outputs, inputs) of codes with scales; not trained."""
+    """A matrix (outputs, inputs) of codes with scales; not trained. Codes are an array, or `Rows` of a file."""
 
     BLOCK: ClassVar = BLOCK
 
     def __init__(
         self,
-        codes: NDArray[np.uint8],
+        codes: NDArray[np.uint8] | Rows,
         zero: int,
-        scale: NDArray[np.float32],
-        minimum: NDArray[np.float32] | None = None,
+        scale: NDArray[Any],
+        minimum: NDArray[Any] | None = None,
     ) -> None:
         rows, columns = codes.shape
         groups = scale.shape[-1]
@@ -55,18 +74,16 @@ class QuantizedWeight(Module):
             raise ShapeError(
                 f"QuantizedWeight: {columns} inputs in {groups} groups", rule="groups are 16 or 32, blocks 32 inputs."
             )
-        bits = 8 if zero == 128 else next(bits for bits in (4, 5, 6, 8) if int(codes.max(initial=0)) < 1 << bits)
+        given: Rows = _Array(codes) if isinstance(codes, np.ndarray) else codes
+        bits = 8 if zero == 128 else next(bits for bits in (4, 5, 6, 8) if given.bits <= bits)
         if bits == 8 and zero != 128:
             raise ArgumentError("QuantizedWeight: codes of 8 bits are signed", rule="their zero is 128.")
         # Processors multiply signed bytes by signed ones, or by unsigned ones: codes of 8 bits are as they like it.
         self.is_signed = bits == 8 and "asimddp" in profile().features
         self.rows, self.columns, self.bits, self.zero = rows, columns, bits, 0 if self.is_signed else zero
         self.halves = groups * BLOCK // columns  # groups of a block
-        blocks = np.pad(codes, ((0, -rows % PANEL), (0, 0)), constant_values=zero).reshape(-1, columns // BLOCK, BLOCK)
-        self.words = from_numpy(
-            _panels(_nibbles(blocks) if bits < 8 else _bytes(blocks ^ np.uint8(128 * self.is_signed)))
-        )
-        self.high = None if bits in (4, 8) else from_numpy(_panels(_fifth(blocks) if bits == 5 else _upper(blocks)))
+        words, high = _planes(given, bits, 128 * self.is_signed)
+        self.words, self.high = from_numpy(words), None if high is None else from_numpy(high)
         self.scale = from_numpy(_panels(_narrow(scale.reshape(rows, -1, self.halves))))
         self.minimum = None if minimum is None else from_numpy(_panels(_narrow(minimum.reshape(rows, -1, self.halves))))
 
@@ -191,23 +208,63 @@ def _rows(plane: Tensor) -> Tensor:
 # --- planes, by NumPy
 
 
+class _Array:
+    """Codes that are there."""
+
+    def __init__(self, codes: NDArray[np.uint8]) -> None:
+        self.codes, self.shape, self.bits = codes, codes.shape, int(codes.max(initial=0)).bit_length()
+
+    def __getitem__(self, rows: slice) -> NDArray[np.uint8]:
+        return self.codes[rows]
+
+    def pairs(self, rows: slice) -> None:
+        return None
+
+
+def _planes(codes: Rows, bits: int, flip: int) -> tuple[NDArray[np.int32], NDArray[np.int32] | None]:
+    """Words, and the bits above the lower 4 if there are any but no whole bytes; `flip` is toggled in bytes."""
+    rows, columns = codes.shape
+    panels, blocks = -(-rows // PANEL), columns // BLOCK
+    words = np.empty((panels, blocks, *((2,) if bits == 8 else ()), 4, PANEL), "<i4")
+    upper = {5: _fifth, 6: _upper}.get(bits)
+    high = None if upper is None else np.empty((panels, blocks, *((2,) if bits == 6 else ()), PANEL), "<i4")
+    step = max(_AT_ONCE // (PANEL * columns), 1)
+    for first in range(0, panels, step):
+        part, to = slice(first * PANEL, min((first + step) * PANEL, rows)), slice(first, first + step)
+        pairs = codes.pairs(part) if bits == 4 else None
+        if pairs is None:
+            each = codes[part].reshape(-1, blocks, BLOCK)
+            pairs = each ^ np.uint8(flip) if bits == 8 else _nibbles(each)
+            if high is not None and upper is not None:
+                high[to] = _panels(upper(each))
+        _put(words[to], pairs)
+    return words, high
+
+
+def _put(words: NDArray[np.int32], octets: NDArray[np.uint8]) -> None:
+    """Write bytes (n, blocks, …) as words (n/16, blocks, …, 4, 16): byte j of word w is byte 4j + w of 16."""
+    panels = _filled(octets).reshape(-1, PANEL, *words.shape[1:-2], 4, 4)
+    placed = words.view(np.uint8).reshape(*words.shape, 4)
+    for j in range(4):  # one by one: NumPy is slow where the last axis of a copy is short
+        placed[..., j] = np.moveaxis(panels[..., j, :], 1, -1)
+
+
+def _filled(rows: NDArray[Any]) -> NDArray[Any]:
+    """With rows of 0 for those that are missing in the last panel."""
+    missing = -len(rows) % PANEL
+    return np.pad(rows, ((0, missing), *(((0, 0),) * (rows.ndim - 1)))) if missing else rows
+
+
 def _panels(rows: NDArray[Any]) -> NDArray[Any]:
-    """(n, …) → (n/16, …, 16); rows that are missing in the last panel are 0."""
-    filled = np.pad(rows, ((0, -len(rows) % PANEL), *(((0, 0),) * (rows.ndim - 1))))
-    panels = filled.reshape(-1, PANEL, *rows.shape[1:])
+    """(n, …) → (n/16, …, 16)."""
+    panels = _filled(rows).reshape(-1, PANEL, *rows.shape[1:])
     return np.ascontiguousarray(np.moveaxis(panels, 1, -1))
 
 
-def _bytes(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Codes as words: byte j of word (h, w) is code 16h + 4j + w."""
-    words = blocks.reshape(*blocks.shape[:2], -1, 4, 4).swapaxes(-2, -1)
-    return np.ascontiguousarray(words).view("<i4")[..., 0]
-
-
-def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
+def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The lower 4 bits of both halves in one byte."""
     low = blocks & np.uint8(15)
-    return _bytes(low[..., :16] | low[..., 16:] << np.uint8(4))[..., 0, :]
+    return low[..., :16] | low[..., 16:] << np.uint8(4)
 
 
 def _fifth(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
@@ -224,8 +281,10 @@ def _upper(blocks: NDArray[np.uint8]) -> NDArray[np.int32]:
     return np.ascontiguousarray(np.bitwise_or.reduce(bits << places, axis=4)).view("<i4")[..., 0]
 
 
-def _narrow(values: NDArray[np.float32]) -> NDArray[Any]:
+def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     """In half precision where that loses nothing: formats of 32 weights have such scales."""
+    if values.dtype == np.float16:
+        return values
     with np.errstate(over="ignore"):
         halves = values.astype(np.float16)
     same = np.array_equal(halves.astype(np.float32), values, equal_nan=True)

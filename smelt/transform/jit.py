@@ -325,8 +325,9 @@ class Jit(Generic[P, T]):
             check_results(parts)
             returned = [part for part in parts if isinstance(part, Tensor)]
             roots = without_aliases([default_weak(part._node) for part in returned])
-            reached = {node: hidden[id(node.attribute)] for node in topological(roots) if id(node.attribute) in hidden}
-            check_nodes(roots, made.outside)
+            order = topological(roots)
+            reached = {node: hidden[id(node.attribute)] for node in order if id(node.attribute) in hidden}
+            check_nodes(order, made.outside)
             numbers = given.numbers | reached
         traced = trace(roots, self._contracts, once=not changes_values(self._entries, key))
         first = len(leaves) + bool(recorded.draws)

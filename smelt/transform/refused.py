@@ -8,7 +8,7 @@ from typing import Any
 
 from smelt import runtime
 from smelt.errors import TraceError
-from smelt.graph import Node, Op, shape_text, topological
+from smelt.graph import Node, Op, shape_text
 from smelt.runtime import Placeholder, Storage
 from smelt.tensor import Tensor
 from smelt.transform.marks import is_used_up
@@ -39,9 +39,9 @@ def check_results(results: Sequence[Any]) -> None:
             )
 
 
-def check_nodes(roots: Sequence[Node], outside: Container[Node]) -> None:
+def check_nodes(order: Sequence[Node], outside: Container[Node]) -> None:
     """Refuse tensors without a value that are read in a way that jit cannot follow: new ones would not be seen."""
-    for node in reversed(topological(roots)):
+    for node in reversed(order):
         if node.op is not Op.LEAF and node in outside:
             raise unknown_tensor(node)
 

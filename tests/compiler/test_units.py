@@ -64,6 +64,29 @@ def test_units_are_given_away_as_they_fill(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_cores_that_wait_get_their_first_units_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "FIRST_LINES", 1)
+    given: list[int] = []
+    give = units.Units._give
+
+    def noted(self: units.Units, part: list[Any]) -> None:
+        given.append(len(part))
+        give(self, part)
+
+    monkeypatch.setattr(units.Units, "_give", noted)
+    cores = runtime.common_device([]).profile.cores
+
+    def function(x: sm.Tensor) -> list[sm.Tensor]:
+        sums = [x]
+        for k in range(cores + 5):  # sums of different shapes, each a kernel of its own
+            sums.append(sums[-1].sum(-1)[None] * sm.ones((k + 2, 1)))
+        return sums
+
+    compiled(function, sm.ones((2, 3)))
+    assert given[:cores] == [1] * cores
+    assert max(given[cores:]) > 1
+
+
 def test_a_broken_stage_stops_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "UNIT_LINES", 1)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import ArgumentError, ShapeError
-from smelt.formats.blocks import BLOCKS, Codes
+from smelt.formats.blocks import BLOCKS, Codes, Packed
 
 FORMATS = [name for name, block in BLOCKS.items() if block.dtype is None]
 _HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "IQ4_XS": (0,), "IQ4_NL": (0,)}  # where scales of formats lie
@@ -102,3 +102,19 @@ def test_what_does_not_fit_is_refused() -> None:
         sm.nn.QuantizedWeight(np.zeros((4, 40), np.uint8), 8, np.ones((4, 1), np.float32))
     with pytest.raises(ArgumentError, match="8 bits"):
         sm.nn.QuantizedWeight(np.full((4, 32), 200, np.uint8), 8, np.ones((4, 1), np.float32))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_blocks_of_a_file_are_laid_out_as_their_codes_are(name: str) -> None:
+    """Piece by piece, and codes of 4 bits as they lie: the same planes."""
+    block = BLOCKS[name]
+    raw = np.random.default_rng(3).integers(0, 256, (1111, 1024 // block.size * block.nbytes), dtype=np.uint8)
+    packed = Packed(block, raw)
+    assert packed.shape == (1111, 1024)
+    found = sm.nn.QuantizedWeight(packed, packed.zero, *packed.scales())
+    wanted = sm.nn.QuantizedWeight(*block.apart(raw))
+    for plane in ("words", "high", "scale", "minimum"):
+        one, other = getattr(found, plane), getattr(wanted, plane)
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
