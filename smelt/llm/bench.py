@@ -141,11 +141,11 @@ def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tupl
         began = time.perf_counter()
         if "read" in task:
             for start in range(0, task["read"], programs.chunks[-1]):
-                logits = programs.read(0, start, [1] * min(programs.chunks[-1], task["read"] - start))
+                logits = programs.read(programs.own(0), start, [1] * min(programs.chunks[-1], task["read"] - start))
             logits.numpy()
         else:
             for position in range(task["at"], task["at"] + task["write"]):  # what is there before is zeros
-                programs.extend([(slot, position, 1) for slot in range(task["batch"])]).numpy()
+                programs.extend([(programs.own(slot), position, 1) for slot in range(task["batch"])]).numpy()
         return time.perf_counter() - began
 
     for task in tasks:  # compiles
