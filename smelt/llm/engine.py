@@ -42,6 +42,7 @@ class Programs(Protocol):
     context: int  # positions of a text
     page: int  # of a page
     pages: int  # how many there are: for `slots` texts, and page 0
+    cache_bytes: int  # what all of them take
     vocabulary: int
     chunks: Sequence[int]  # how many tokens of a prompt are read at once, ascending
     batches: Sequence[int]  # how many rows of logits `extend` gives, ascending

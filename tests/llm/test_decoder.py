@@ -153,6 +153,28 @@ def test_half_precision_cache() -> None:
     np.testing.assert_allclose(logits.numpy(), at_once(model, [token % 31 for token in TOKENS]), atol=2e-3)
 
 
+def test_a_cache_of_bytes() -> None:
+    model, rows = random_model(SMALL, seed=3), ints(*range(14))
+    tokens = ints(*[token % 31 for token in TOKENS])
+    (cache, logits), (whole, expected) = (
+        compiled(model, empty_cache(SMALL, 1, dtype), tokens, rows, ints(0), rows) for dtype in (sm.int8, sm.float32)
+    )
+    assert cache.keys[0].dtype is sm.int8
+    assert sum(part.nbytes for parts in cache for part in parts) == 2 * 2 * 2 * PAGE * (4 + 2)
+    for codes, steps, floats in (
+        (cache.keys[0], cache.key_steps[0], whole.keys[0]),
+        (cache.values[0], cache.value_steps[0], whole.values[0]),
+    ):
+        error = (codes.astype(sm.float32) * steps.astype(sm.float32) - floats).abs()
+        assert (error <= 0.51 * steps.astype(sm.float32)).all()
+        axis = -2 if codes.ndim == 5 else -1
+        assert codes.astype(sm.int32).abs().max(axis=axis).max() == 127
+    assert np.abs(expected.numpy()).max() > 0.2
+    np.testing.assert_allclose(logits.numpy(), expected.numpy(), atol=6e-3)
+    _, in_pieces = in_chunks(model, empty_cache(SMALL, 1, sm.int8), tokens.numpy().tolist(), [5, 1, 1, 7], 0)
+    np.testing.assert_allclose(in_pieces, logits.numpy(), atol=6e-3)
+
+
 def test_a_cache_that_is_full_is_an_error() -> None:
     model = random_model(SMALL)
     with pytest.raises(IndexRangeError):

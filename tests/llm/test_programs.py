@@ -120,13 +120,11 @@ def test_a_model_chats_and_remembers():
         load("random:huge")
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1"])
-def test_rows_of_rounded_models_have_the_bits_of_single_ones(kind):
+@pytest.mark.parametrize(("kind", "cache"), [("Q4_0", "float16"), ("Q4_1", "float16"), ("Q4_1", "int8")])
+def test_rows_of_rounded_models_have_the_bits_of_single_ones(kind, cache):
     """Which is why guesses change no token, and why neighbors in a batch do not."""
     config = ModelConfig("llama", 2, 64, 4, 2, 16, 128, 512, 64, 1e-5, Rope(16), tied=True)
-    programs = DecoderPrograms(
-        random_model(config, kind=kind), slots=2, context=64, chunks=(4, 8), dtype="float16", rows=8
-    )
+    programs = DecoderPrograms(random_model(config, kind=kind), slots=2, context=64, chunks=(4, 8), dtype=cache, rows=8)
     assert programs.batches == (1, 2, 4, 8)
     single = [
         programs.extend([(programs.own(0), place, token)]).numpy()[0].copy() for place, token in enumerate(PROMPT)

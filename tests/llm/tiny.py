@@ -33,6 +33,7 @@ class History:
         self.slots, self.context, self.vocabulary = slots, context, vocabulary
         self.page, self.pages = page, 1 + slots * -(-context // page)
         self.memory = np.full((self.pages, page), -1)
+        self.cache_bytes = self.memory.nbytes
         self.batches = (slots, rows) if rows > slots else (slots,)
         self.extended: list[int] = []
         self.read_tokens = 0
