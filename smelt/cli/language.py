@@ -13,6 +13,8 @@ DEFAULT: Final = "smollm2"
 MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
 RANDOM: Final = "random weights of a size instead of a model: tiny, 135m, 0.5b, 1b, 1.5b, 3b or 8b; 1b:f32 for a type"
 
+CACHE_TYPES: Final = ("float16", "float32", "int8")
+
 # option, type, default, help
 _SAMPLING: Final = (
     ("--temperature", float, 0.7, "how freely to draw; 0 takes the most likely token"),
@@ -45,6 +47,7 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
     one.add_argument(
         "--exact", action="store_true", help="round no inputs of layers to 8 bits: slower, and takes more memory"
     )
+    add_cache(one)
     one.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter, as PEFT writes it")
     one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
     one.add_argument(
@@ -52,6 +55,12 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
         help="guess up to N tokens (7) where the text repeats itself, and check them at once: the same text, sooner; "
         "not with penalties, biases or --ignore-end",
     )  # fmt: skip
+
+
+def add_cache(one: argparse.ArgumentParser) -> None:
+    """What keys and values are kept as."""
+    text = "keys and values: float16, or float32 with --exact; int8 takes little more than half"
+    one.add_argument("--cache-type", choices=CACHE_TYPES, help=text)
 
 
 def _guesses(text: str) -> int:
@@ -84,7 +93,8 @@ def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> La
         print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
     with fetching(name) as report:
         options = {"exact": arguments.exact, "adapter": arguments.adapter, "speculate": arguments.speculate}
-        return load(name, slots=slots, context=arguments.context, queue_limit=queue, report=report, **options)
+        options |= {"cache_type": arguments.cache_type, "context": arguments.context}
+        return load(name, slots=slots, queue_limit=queue, report=report, **options)
 
 
 class fetching:

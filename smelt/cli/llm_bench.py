@@ -21,7 +21,7 @@ _EXAMPLES: Final = """  smelt llm-bench                          smollm2: 512 to
   smelt llm-bench --random 8b --json       random weights of a size; others: tiny, 135m, 0.5b, 1b, 1.5b, 3b
 
 Written tokens are counted over the whole batch. "of memory" is the share of the bandwidth, measured in the same
-run, with which the weights were read.
+run, with which weights, keys and values were read.
 """
 
 
@@ -42,6 +42,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("-t", "--threads", type=_numbers, default=[1], help="numbers of threads, as in 1,2")
     one.add_argument("-b", "--batch", type=_numbers, default=[1], help="how many texts at once, as in 1,4,8")
     one.add_argument("--context", type=int, default=0, metavar="N", help="write behind N tokens (0)")
+    language.add_cache(one)
     one.add_argument("-r", "--rounds", type=int, default=3, help="how often; the median counts (3)")
     one.add_argument("--peers", default="", metavar="NAMES", help="who else: llama.cpp, transformers")
     one.add_argument("--hosted", metavar="URL", help="ask an API of OpenAI's shape, too; its key is in the environment")
@@ -67,6 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         batches=arguments.batch,
         context=max(arguments.context, 0),
+        cache_type=arguments.cache_type,
         peers=[peer for peer in arguments.peers.split(",") if peer],
         rounds=max(arguments.rounds, 1),
         report=lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr) if sys.stderr.isatty() else None,

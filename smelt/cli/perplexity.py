@@ -27,6 +27,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("--context", type=int, default=512, help="tokens of a chunk (512)")
     one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
     one.add_argument("--exact", action="store_true", help="round no inputs of layers to 8 bits")
+    language.add_cache(one)
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
     one.set_defaults(run=main)
     return one.parse_args(words)
@@ -52,8 +53,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
     bos = tokenizer.bos if tokenizer.add_bos else None
+    kind = loading.cache_dtype(arguments.cache_type, arguments.exact)
     with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
-        for found in perplexity.perplexities(model, tokens, arguments.context, bos):
+        for found in perplexity.perplexities(model, tokens, arguments.context, bos, kind):
             bar.advance(perplexity=found.value)
     facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
     line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"

@@ -32,12 +32,13 @@ def measure(
     threads: Sequence[int] = (1,),
     batches: Sequence[int] = (1,),
     context: int = 0,
+    cache_type: str | None = None,
     peers: Sequence[str] = (),
     rounds: int = 3,
     report: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
     """A row for each contender, number of threads and kind of work: the median of the rounds, in tokens per second.
-    What is written comes behind `context` tokens.
+    What is written comes behind `context` tokens. smelt keeps keys and values as `cache_type` says.
     """
     for peer in peers:
         if peer not in CONTENDERS:
@@ -48,7 +49,7 @@ def measure(
     rows = []
     for count in threads:
         names = ("smelt", *(peer for peer in peers if peer != "smelt"))
-        running = [_Contender(name, model, count, tasks) for name in names]
+        running = [_Contender(name, model, count, tasks, cache_type) for name in names]
         try:
             for contender in running:
                 report(f"{contender.name}, {count} threads: loading")
@@ -68,10 +69,13 @@ def measure(
 class _Contender:
     """A process, and what it has measured."""
 
-    def __init__(self, name: str, model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> None:
+    def __init__(
+        self, name: str, model: str, threads: int, tasks: Sequence[Mapping[str, int]], cache_type: str | None
+    ) -> None:
         self.name, self._threads = name, threads
         self._seconds: dict[str, list[float]] = {json.dumps(task): [] for task in tasks}
-        command = [sys.executable, "-m", "smelt.llm.bench", name, model, str(threads), json.dumps(list(tasks))]
+        words = [name, model, str(threads), json.dumps(list(tasks)), *([cache_type] if cache_type else [])]
+        command = [sys.executable, "-m", "smelt.llm.bench", *words]
         environment = os.environ | {"SMELT_THREADS": str(threads)}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -108,7 +112,10 @@ class _Contender:
             row["tokens_per_second"] = round(tokens / middle, 2)
             nbytes, speed = self._facts.get("bytes_per_step"), self._facts.get("read_bandwidth")
             if "write" in task and nbytes and speed:
-                row["share_of_bandwidth"] = round(nbytes * task["write"] / middle / speed, 3)
+                held = task["batch"] * (task["at"] + (task["write"] + 1) / 2)  # positions that a step reads
+                read = (nbytes + held * self._facts["bytes_per_position"]) * task["write"]
+                row["share_of_bandwidth"] = round(read / middle / speed, 3)
+                row["cache_bytes"] = self._facts["cache_bytes"]
                 row["read_bandwidth"] = round(speed)
             rows.append(row)
         return rows
@@ -128,29 +135,37 @@ class _Contender:
 # --- inside the processes
 
 
-def _smelt(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> tuple[dict[str, Any], Any]:
-    from smelt.llm.loading import opened
+def _smelt(
+    model: str, threads: int, tasks: Sequence[Mapping[str, int]], cache_type: str | None = None
+) -> tuple[dict[str, Any], Any]:
+    from smelt.llm.loading import cache_dtype, opened
     from smelt.llm.programs import DecoderPrograms
 
     decoder, _, _ = opened(model)
     most = max((task.get("batch", 1) for task in tasks), default=1)
     longest = max((max(task.get("read", 0), task.get("at", 0) + task.get("write", 0)) for task in tasks), default=1) + 2
-    programs = DecoderPrograms(decoder, most, min(longest, decoder.config.context), dtype="float16")
+    programs = DecoderPrograms(decoder, most, min(longest, decoder.config.context), dtype=cache_dtype(cache_type))
 
     def run(task: Mapping[str, int]) -> float:
         began = time.perf_counter()
         if "read" in task:
             for start in range(0, task["read"], programs.chunks[-1]):
-                logits = programs.read(0, start, [1] * min(programs.chunks[-1], task["read"] - start))
+                logits = programs.read(programs.own(0), start, [1] * min(programs.chunks[-1], task["read"] - start))
             logits.numpy()
         else:
             for position in range(task["at"], task["at"] + task["write"]):  # what is there before is zeros
-                programs.extend([(slot, position, 1) for slot in range(task["batch"])]).numpy()
+                programs.extend([(programs.own(slot), position, 1) for slot in range(task["batch"])]).numpy()
         return time.perf_counter() - began
 
     for task in tasks:  # compiles
         run({**task, "write": 2} if "write" in task else task)
-    return {"bytes_per_step": programs.weight_bytes, "read_bandwidth": read_bandwidth()}, run
+    facts = {
+        "bytes_per_step": programs.weight_bytes,
+        "bytes_per_position": programs.cache_bytes // (programs.pages * programs.page),
+        "cache_bytes": programs.cache_bytes,
+        "read_bandwidth": read_bandwidth(),
+    }
+    return facts, run
 
 
 def read_bandwidth() -> float:
@@ -206,15 +221,16 @@ def _transformers(model: str, threads: int, tasks: Sequence[Mapping[str, int]]) 
     return contender(model, threads, tasks)
 
 
-def main(name: str, model: str, threads: int, tasks: Sequence[Mapping[str, int]]) -> None:
+def main(name: str, model: str, threads: int, tasks: Sequence[Mapping[str, int]], *more: str) -> None:
     """Be a contender: what others print goes to stderr, and answers to stdout."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    facts, run = {"smelt": _smelt, "llama.cpp": _llama_cpp, "transformers": _transformers}[name](model, threads, tasks)
+    opening: Any = {"smelt": _smelt, "llama.cpp": _llama_cpp, "transformers": _transformers}[name]
+    facts, run = opening(model, threads, tasks, *(more if name == "smelt" else ()))
     print(json.dumps(facts), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps({"seconds": run(json.loads(line))}), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]), *sys.argv[5:])

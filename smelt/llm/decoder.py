@@ -2,7 +2,7 @@
 
 Rows are tokens, flat over all texts: (rows, width). `step` appends the keys and values of its rows to a cache and lets
 each row see what its own text holds up to its position, so a chunk of a prompt, one token of each of many texts, or any
-mixture are the same program with other numbers. Positions and slots are data, never sizes.
+mixture are the same program with other numbers. Positions and pages are data, never sizes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Attention(Module):
         self.scale = config.scale or config.head_dim**-0.5
 
     def __call__(
-        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor | None, turn: Turning | None
+        self, x: Tensor, cache: Cache, positions: Tensor, pages: Tensor, turn: Turning | None
     ) -> tuple[Tensor, Cache]:
         rows = x.shape[0]
         # (heads, rows, features), as RoPE takes them
@@ -84,9 +84,9 @@ class Attention(Module):
         k = k if self.k_norm is None else self.k_norm(k)
         if turn is not None:
             q, k = turn(q), turn(k)
-        cache = cache.appended(self.layer, slots, positions, k.swapaxes(0, 1), v.swapaxes(0, 1))
-        keys, values = cache.held(self.layer, slots)
-        # Where all rows have one slot, its keys serve all of them; else each row has those of its own.
+        cache = cache.appended(self.layer, pages, positions, k.swapaxes(0, 1), v.swapaxes(0, 1))
+        keys, values = cache.held(self.layer, pages)
+        # Where all rows are of one text, its keys serve all of them; else each row has those of its own.
         own = "" if keys.ndim == 3 else "r"
         q = (q * self.scale).reshape(self.kv_heads, self.heads // self.kv_heads, rows, self.head_dim)
         scores = einsum(f"kgrd,{own}knd->kgrn", q, keys.astype(q.dtype))
@@ -157,9 +157,9 @@ class Block(Module):
         self.mlp_norm, self.mlp, self.mlp_post_norm = mlp_norm, mlp, mlp_post_norm
 
     def __call__(
-        self, x: Tensor, cache: Cache, positions: Tensor, slots: Tensor | None, turn: Turning | None
+        self, x: Tensor, cache: Cache, positions: Tensor, pages: Tensor, turn: Turning | None
     ) -> tuple[Tensor, Cache]:
-        found, cache = self.attention(self.attention_norm(x), cache, positions, slots, turn)
+        found, cache = self.attention(self.attention_norm(x), cache, positions, pages, turn)
         x = x + (found if self.attention_post_norm is None else self.attention_post_norm(found))
         found = self.mlp(self.mlp_norm(x))
         return x + (found if self.mlp_post_norm is None else self.mlp_post_norm(found)), cache
@@ -183,9 +183,9 @@ class Decoder(Module):
         self.local_rope = self.rope if config.local_rope is None else config.local_rope.module()
 
     def __call__(
-        self, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
+        self, cache: Cache, tokens: Tensor, positions: Tensor, pages: Tensor, wanted: Tensor
     ) -> tuple[Cache, Tensor]:
-        return self.continued(cache, self.embedded(tokens, positions), positions, slots, wanted)
+        return self.continued(cache, self.embedded(tokens, positions), positions, pages, wanted)
 
     def embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The rows (rows, width) that the first block reads."""
@@ -195,31 +195,30 @@ class Decoder(Module):
         return x if self.places is None else x + self.places(positions)
 
     def continued(
-        self, cache: Cache, x: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
+        self, cache: Cache, x: Tensor, positions: Tensor, pages: Tensor, wanted: Tensor
     ) -> tuple[Cache, Tensor]:
         """What becomes of `embedded` rows."""
         turn, local = (
             None if rope is None else Turning(rope, *rope.tables(positions, x)) for rope in (self.rope, self.local_rope)
         )
         for number, block in enumerate(self.blocks):
-            x, cache = block(x, cache, positions, slots, local if self.config.window(number) else turn)
+            x, cache = block(x, cache, positions, pages, local if self.config.window(number) else turn)
         logits = self.head(self.norm(x[wanted]))
         cap = self.config.logit_softcap
         return cache, cap * tanh(logits / cap) if cap else logits
 
 
 def step(
-    model: Decoder, cache: Cache, tokens: Tensor, positions: Tensor, slots: Tensor | None, wanted: Tensor
+    model: Decoder, cache: Cache, tokens: Tensor, positions: Tensor, pages: Tensor, wanted: Tensor
 ) -> tuple[Cache, Tensor]:
     """Some more tokens: the cache with them, and the logits (wanted, vocabulary) that follow the rows `wanted`.
 
-    Tokens and positions are int32 (rows,). Rows of one text have one slot, and positions that continue what is there;
-    they may come in any order. `slots` says whose they are, in one of three forms:
+    Tokens and positions are int32 (rows,). Positions continue what is there of a text; its rows may come in any order.
+    `pages` says where in the cache the texts are, in one of two forms:
 
-    - a scalar: all rows are of one text, whose keys serve all of them. A chunk of a prompt.
-    - None: row i is of slot i, and there is a row for each. One more token of every text, read where it lies.
-    - (rows,): any mixture. The keys of its text are gathered for each row.
+    - (count,): all rows are of one text, whose keys serve all of them. A chunk of a prompt.
+    - (rows, count): the pages of the text of each row. Any mixture; the keys of its text are gathered for each row.
 
     Compile it with `sm.jit(step, donate=(1,))`, one for each number of rows: the cache is written in place.
     """
-    return model(cache, tokens, positions, slots, wanted)
+    return model(cache, tokens, positions, pages, wanted)

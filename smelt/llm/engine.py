@@ -1,8 +1,8 @@
 """The engine: requests of many users to tokens, by one thread that owns the programs and their cache.
 
-In each step it drops what was cancelled or is late, admits who waits while slots are free, reads one chunk of one
+In each step it drops what was cancelled or is late, admits who waits while there are slots, reads one chunk of one
 prompt, and gives every running request its next token. Requests join and leave between steps (continuous batching).
-Always holds: a request gets the same tokens alone and among others; its slot is free one step after it ended, for
+Always holds: a request gets the same tokens alone and among others; its pages are free one step after it ended, for
 whatever reason; what fails for one request does not reach another; what one owner's prompts have in common with
 another's is neither used nor told.
 """
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import smelt as sm
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, SmeltError
-from smelt.llm.prefix import Slot, Slots
+from smelt.llm.pages import Chain, Pages
 from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
 from smelt.llm.speculate import Lookup, Pace
 
@@ -36,22 +36,28 @@ Reason = Literal["stop", "length", "cancelled", "timeout", "error"]
 
 
 class Programs(Protocol):
-    """What the engine runs: compiled steps over a cache of slots."""
+    """What the engine runs: compiled steps over a cache of pages. Page 0 is nobody's."""
 
-    slots: int
-    context: int  # positions of a slot
+    slots: int  # texts at once
+    context: int  # positions of a text
+    page: int  # of a page
+    pages: int  # how many there are: for `slots` texts, and page 0
+    cache_bytes: int  # what all of them take
     vocabulary: int
     chunks: Sequence[int]  # how many tokens of a prompt are read at once, ascending
     batches: Sequence[int]  # how many rows of logits `extend` gives, ascending
 
-    def read(self, slot: int, start: int, tokens: Sequence[int]) -> Any:
-        """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
+    def read(self, pages: Sequence[int], start: int, tokens: Sequence[int]) -> Any:
+        """Read tokens of a text with these pages from position `start` on; the logits behind the last, as one row."""
 
-    def extend(self, rows: Sequence[tuple[int, int, int]]) -> Any:
-        """Read one token each, as (slot, position, token); a row of logits for each, and perhaps rows behind them."""
+    def extend(self, rows: Sequence[tuple[Sequence[int], int, int]]) -> Any:
+        """Read one token each, as (pages, position, token); a row of logits for each, and perhaps rows behind them."""
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy a page onto another one."""
 
     def reset(self) -> None:
-        """Forget all that is in the slots."""
+        """Forget all that is in the pages."""
 
     def parts(self) -> Sequence[Callable[[], Any]]:
         """What compiles all that `read` and `extend` may run, one by one, what is needed first first."""
@@ -126,7 +132,7 @@ class Handle:
     request: Request
     chooser: Chooser
     figures: Figures
-    slot: Slot | None = None
+    chain: Chain | None = None  # once its prompt is being read
     output: list[int] = field(default_factory=list)
     lookup: Lookup | None = None  # guesses of what comes next, where they can be checked
     pace: Pace = field(default_factory=Pace)
@@ -140,7 +146,7 @@ class Handle:
     @property
     def unread(self) -> Sequence[int]:
         """Tokens of the prompt that are not in the cache yet."""
-        return self.request.prompt[len(self.slot.tokens) :] if self.slot is not None else self.request.prompt
+        return self.request.prompt[self.chain.length :] if self.chain is not None else self.request.prompt
 
 
 def piece(count: int, chunks: Sequence[int]) -> int:
@@ -163,7 +169,7 @@ class Engine:
         self.programs, self.queue_limit, self.max_pause = programs, queue_limit, max_pause
         self.speculate = speculate  # tokens of an answer that are guessed at once, at most
         self._seconds: dict[int, float] = {}  # of a step, by its rows as they are padded
-        self.slots = Slots(programs.slots)
+        self.pages = Pages(programs.pages, programs.page, programs.copy)
         self.waiting: deque[Handle] = deque()
         self.running: list[Handle] = []
         self.finished: dict[str, int] = {}  # how many ended, by reason
@@ -304,7 +310,7 @@ class Engine:
         except Exception as error:  # what a program leaves of the cache is not known, so all begin anew
             for handle in list(self.running):
                 self._end(handle, "error", f"{type(error).__name__}: {error}")
-            self.slots.clear()
+            self.pages.clear()
             self.programs.reset()
         return bool(self.waiting or self.running or self._calls)
 
@@ -328,51 +334,61 @@ class Engine:
                 self._end(handle, "timeout")
 
     def _admit(self) -> None:
-        while self.waiting:
-            first = self.waiting[0].request
-            slot = self.slots.take(first.prompt, first.owner)
-            if slot is None:
-                return
+        while self.waiting and len(self.running) < self.programs.slots:
             with self._wake:
                 handle = self.waiting.popleft()
-            handle.slot = slot
             if self.speculate and handle.request.constraint is None and not handle.chooser.adjusts:
                 handle.lookup, handle.pace = Lookup(), Pace(self.speculate)
-            handle.figures.started, handle.figures.reused_tokens = time.monotonic(), len(slot.tokens)
+            handle.figures.started = time.monotonic()
             self.running.append(handle)
 
     def _read_chunk(self) -> None:
         """A chunk of the prompt that came first, no longer than running answers can wait for."""
         handle = next((handle for handle in self.running if not handle.output), None)
-        if handle is None or handle.slot is None:
+        if handle is None:
             return
-        slot, unread = handle.slot, handle.unread
+        if handle.chain is None:  # not before its turn: who came first may have read the same
+            handle.chain = self.pages.begin(handle.request.prompt, handle.request.owner)
+            handle.figures.reused_tokens = handle.chain.length
+        chain, unread = handle.chain, handle.unread
         others = any(handle.output for handle in self.running)
         fitting = [size for size in self.programs.chunks if not others or size <= self._rate * self.max_pause]
         size = piece(len(unread), fitting or self.programs.chunks[:1])
         tokens = list(unread[:size])
         began = time.monotonic()
-        logits = self.programs.read(slot.number, len(slot.tokens), tokens)
-        slot.tokens += tokens
+        self.pages.reserve(chain, size)
+        logits = self.programs.read(chain.numbers, chain.length, tokens)
+        self.pages.append(chain, tokens)
         if len(unread) > size:
             logits.numpy()  # waits, so that the time is that of the work
         else:
-            self._choose(logits, [handle])
+            for one in [handle, *self._forked(handle, chain)]:
+                self._choose(logits, [one])
         # What is compiled at this moment makes it seem slow, but only until the next chunk.
         self._rate = size / max(time.monotonic() - began, 1e-6)
+
+    def _forked(self, handle: Handle, chain: Chain) -> list[Handle]:
+        """Other choices of a prompt that has been read: they begin as copies."""
+        asked = handle.request
+        alike = [one for one in self.running if one.chain is None and one.request.owner == asked.owner]
+        alike = [one for one in alike if list(one.request.prompt) == list(asked.prompt)]
+        for one in alike:
+            one.chain, one.figures.reused_tokens = self.pages.fork(chain), chain.length
+        return alike
 
     def _extend(self) -> None:
         """One token more for each answer that has begun, and as many of its guesses as are right."""
         handles = [handle for handle in self.running if handle.output]
         if not handles:
             return
-        rows: list[tuple[int, int, int]] = []
+        rows: list[tuple[Sequence[int], int, int]] = []
         choosers: list[Chooser] = []
         guesses = self._guesses(handles)
         for handle, guess in zip(handles, guesses, strict=True):
-            assert handle.slot is not None
-            number, place = handle.slot.number, len(handle.slot.tokens)
-            rows += [(number, place + k, token) for k, token in enumerate((handle.output[-1], *guess))]
+            assert handle.chain is not None
+            self.pages.reserve(handle.chain, 1 + len(guess))
+            numbers, place = handle.chain.numbers, handle.chain.length
+            rows += [(numbers, place + k, token) for k, token in enumerate((handle.output[-1], *guess))]
             choosers += [handle.chooser, *(handle.chooser.ahead(k + 1) for k in range(len(guess)))]
         began = time.monotonic()
         logits = self.programs.extend(rows)
@@ -406,9 +422,9 @@ class Engine:
         right = 0
         handle.figures.guessed_tokens += len(guess)
         for k, choice in enumerate(choices):
-            if choice is None or handle.slot is None:  # it has ended
+            if choice is None or handle.chain is None:  # it has ended
                 break
-            handle.slot.tokens.append(handle.output[-1])
+            self.pages.append(handle.chain, handle.output[-1:])
             if k:
                 handle.chooser.accept(choice.token)
                 handle.figures.right_tokens += 1
@@ -471,9 +487,9 @@ class Engine:
             self.waiting.remove(handle)
         if handle in self.running:
             self.running.remove(handle)
-        if handle.slot is not None:
-            self.slots.release(handle.slot)
-            handle.slot = None
+        if handle.chain is not None:
+            self.pages.release(handle.chain)
+            handle.chain = None
         if handle.reason is not None:
             return
         handle.reason, handle.figures.finished = reason, time.monotonic()

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import smelt as sm
 from smelt.errors import ArgumentError
 from smelt.formats import Folder, Gguf
 from smelt.llm import models
@@ -21,6 +20,7 @@ from smelt.llm.programs import DecoderPrograms
 from smelt.llm.tokens import Tokenizer
 from smelt.llm.weights import from_gguf, from_huggingface, random_model
 
+CACHE_TYPES: Final = ("float16", "float32", "int8")  # of keys and values
 CONTEXT: Final = 2048  # positions of a slot, unless more are asked for: they take memory, and time at every token
 
 # layers, width, heads, kv_heads, head_dim, hidden, vocabulary
@@ -46,6 +46,7 @@ def load(
     exact: bool = False,
     adapter: str | os.PathLike[str] | None = None,
     speculate: int = 0,
+    cache_type: str | None = None,
     report: models.Report | None = None,
 ) -> LanguageModel:
     """A model by its name, which is fetched if it is not here yet, or by its .gguf file or Hugging Face folder.
@@ -53,7 +54,8 @@ def load(
     `slots` texts of up to `context` tokens are worked on at once. Weights in blocks are multiplied as they are, with
     inputs rounded to 8 bits; `exact` rounds nothing, and takes several times as long and as much memory. `adapter` is a
     folder of PEFT, whose LoRA matrices are put beside the layers. Where a text repeats itself, up to `speculate` tokens
-    are guessed and checked at once: the same text, sooner.
+    are guessed and checked at once: the same text, sooner. Keys and values are float16, or float32 if `exact`, unless
+    `cache_type` is another one of these or int8, which takes little more than half of the memory.
     `random:tiny`, `random:135m` up to `random:8b` are models with random weights and tokens for bytes, for tests and
     measurements; all but the first have about 5 bits a weight, and `random:1b:f32` or `random:1b:q8_0` others.
 
@@ -67,9 +69,17 @@ def load(
         decoder = load_adapter(decoder, adapter)
     if context is None:
         context = min(CONTEXT, decoder.config.context)
-    programs = DecoderPrograms(decoder, slots, context, dtype=sm.float32 if exact else sm.float16, rows=speculate + 1)
+    kind = cache_dtype(cache_type, exact)
+    programs = DecoderPrograms(decoder, slots, context, dtype=kind, rows=speculate + 1)
     name = Path(model).stem if "/" in model else model
     return LanguageModel(name, tokenizer, template, programs, queue_limit, speculate)
+
+
+def cache_dtype(name: str | None, exact: bool = False) -> str:
+    """What keys and values are kept as, by name or by default."""
+    if name is not None and name not in CACHE_TYPES:
+        raise ArgumentError(f"there is no cache of {name!r:.40}", rule=f"types are {', '.join(CACHE_TYPES)}.")
+    return name or ("float32" if exact else "float16")
 
 
 def opened(

@@ -15,9 +15,9 @@ import numpy as np
 
 import smelt as sm
 from smelt.errors import ArgumentError
-from smelt.llm.cache import Cache, empty_cache
+from smelt.llm.cache import Cache, empty_cache, pages_of
 from smelt.llm.decoder import Decoder, step
-from smelt.tensor import Tensor
+from smelt.tensor import DTypeLike, Tensor
 
 __all__ = ["Perplexity", "perplexity", "perplexities"]
 
@@ -44,9 +44,13 @@ def perplexity(model: Decoder, tokens: Sequence[int], context: int = 512, bos: i
 
 
 def perplexities(
-    model: Decoder, tokens: Sequence[int], context: int = 512, bos: int | None = None
+    model: Decoder,
+    tokens: Sequence[int],
+    context: int = 512,
+    bos: int | None = None,
+    dtype: DTypeLike = sm.float32,
 ) -> Iterator[Perplexity]:
-    """The same after each chunk, while they are computed."""
+    """The same after each chunk, while they are computed, with keys and values of a dtype."""
     ids = np.asarray(tokens, np.int32)
     chunks = len(ids) // context if context >= 4 else 0
     if not chunks or context > model.config.context:
@@ -57,7 +61,7 @@ def perplexities(
     if ids.min() < 0 or ids.max() >= model.config.vocabulary:
         raise ArgumentError("perplexity: a token is outside of the vocabulary", hint="Is it the model's tokenizer?")
     first, total, count = context // 2, 0.0, 0
-    cache, losses = empty_cache(model.config, 1, context), sm.jit(_losses, donate=(1,))
+    cache, losses = empty_cache(model.config, pages_of(context), dtype), sm.jit(_losses, donate=(1,))
     for number in range(chunks):
         chunk = ids[number * context : (number + 1) * context].copy()
         following = chunk[first + 1 :].copy()
@@ -72,5 +76,6 @@ def _losses(model: Decoder, cache: Cache, chunk: Tensor, following: Tensor) -> t
     rows = chunk.shape[0]
     wanted = sm.arange(rows - 1 - following.shape[0], rows - 1, dtype=sm.int32)
     positions = sm.arange(rows, dtype=sm.int32)
-    cache, logits = step(model, cache, chunk, positions, sm.zeros((), dtype=sm.int32), wanted)
+    pages = sm.arange(cache.values[0].shape[0], dtype=sm.int32)
+    cache, logits = step(model, cache, chunk, positions, pages, wanted)
     return cache, sm.nn.losses.cross_entropy(logits, following, reduction="none")

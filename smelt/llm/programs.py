@@ -1,7 +1,7 @@
-"""Compiled steps of a decoder over a cache of slots: chunks of a prompt, and one token for each of a batch.
+"""Compiled steps of a decoder over a cache of pages: chunks of a prompt, and one token for each of a batch.
 
-Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to a slot
-that nobody holds. Each size is compiled at its first use, or before by `parts`. Weights and cache are bound to
+Sizes are static, and what does not fill one is padded: rows of padding write behind the end of a text, or to page 0,
+which no text has. Each size is compiled at its first use, or before by `parts`. Weights and cache are bound to
 the step: a call flattens nothing, and the cache belongs to this object alone.
 """
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import smelt as sm
 from smelt import tree
 from smelt.errors import ArgumentError, ContextLengthError
-from smelt.llm.cache import Cache, empty_cache
-from smelt.llm.decoder import Decoder, step
+from smelt.llm.cache import PAGE, Cache, empty_cache, pages_of
+from smelt.llm.decoder import Decoder
 from smelt.tensor import DTypeLike
 
 CHUNKS: Final = (32, 256)  # tokens of a prompt; each is a program to be compiled, and traced in every process
@@ -56,6 +56,8 @@ class DecoderPrograms:
                 f"the context is {context}", rule=f"it is at least 2, and this model has {model.config.context}."
             )
         self.slots, self.context, self.vocabulary = slots, context, model.config.vocabulary
+        self.page, self.pages = PAGE, 1 + slots * pages_of(context)  # positions of a page; how many there are
+        self._row = context // PAGE + 1  # pages in a row of pages: room for padding behind the longest text
         self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
         self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= max(slots, rows))
         self.config, self._dtype = model.config, dtype  # of keys and values in the cache
@@ -66,66 +68,89 @@ class DecoderPrograms:
         tensors = {id(leaf): leaf.nbytes for leaf in leaves if isinstance(leaf, sm.Tensor)}  # one may be in two places
         self.weight_bytes = sum(tensors.values()) - table
 
-        def run(weights: Any, cache: Cache, tokens: Any, positions: Any, slots: Any, wanted: Any) -> Any:
+        def embedded(model: Decoder, tokens: Any, positions: Any) -> Any:
+            return model.embedded(tokens, sm.minimum(positions, model.config.context - 1))  # padding may lie behind it
+
+        def run(weights: Any, cache: Cache, *given: Any) -> Any:
+            if len(given) == 2:  # a page, and where to copy it: no step, but what else becomes of the same cache
+                return (cache.copied(*given),)
+            tokens, positions, pages, wanted = given
             model = tree.unflatten(structure, list(weights))
             # Given back, so that they are stored: embeddings that are computed again where they are read are added up
             # in another order by batches, and a batch would not give the bits of a row alone.
-            rows = model.embedded(tokens, positions)
-            return (*model.continued(cache, rows, positions, slots, wanted), rows)
+            rows = embedded(model, tokens, positions)
+            return (*model.continued(cache, rows, positions, pages, wanted), rows)
 
-        def hidden(weights: Any, cache: Cache, tokens: Any, positions: Any, slot: Any) -> Any:
+        def hidden(weights: Any, cache: Cache, tokens: Any, positions: Any, pages: Any) -> Any:
             model = tree.unflatten(structure, list(weights))
             model.config, model.head = replace(model.config, logit_softcap=0.0), lambda x: x
-            return step(model, cache, tokens, positions, slot, sm.arange(tokens.shape[0], dtype=sm.int32))
+            rows = embedded(model, tokens, positions)
+            return model.continued(cache, rows, positions, pages, sm.arange(tokens.shape[0], dtype=sm.int32))
 
         self._hidden, self._step = sm.jit(hidden, donate=(1,)), sm.jit(run, donate=(1,))
         self.reset()
 
     def reset(self) -> None:
-        """Forget all texts: a new cache, with a slot for padding, and room for padding behind the longest text."""
-        length = self.context + self.chunks[-1]
-        self._bound = self._step.bind(self._weights, empty_cache(self.config, self.slots + 1, length, self._dtype))
+        """Forget all texts: a new cache."""
+        cache = empty_cache(self.config, self.pages, self._dtype)
+        self.cache_bytes: int = sum(part.nbytes for part in tree.flatten(cache)[0])
+        self._bound = self._step.bind(self._weights, cache)
         self._embedding: Any = None  # with a cache of its own, once somebody asks
 
-    def read(self, slot: int, start: int, tokens: Sequence[int]) -> sm.Tensor:
-        """Read tokens into a slot from position `start` on; the logits behind the last one, as one row."""
-        logits: sm.Tensor = self._bound(*self._padded(slot, start, tokens))[0]
+    def own(self, slot: int) -> list[int]:
+        """The pages of a text, where each slot has some for itself."""
+        count = pages_of(self.context)
+        return list(range(1 + slot * count, 1 + (slot + 1) * count))
+
+    def read(self, pages: Sequence[int], start: int, tokens: Sequence[int]) -> sm.Tensor:
+        """Read tokens of a text with these pages from position `start` on; the logits behind the last, as one row."""
+        logits: sm.Tensor = self._bound(*self._padded(pages, start, tokens))[0]
         return logits
 
-    def _padded(self, slot: int, start: int, tokens: Sequence[int]) -> tuple[Any, Any, Any, Any]:
-        """Tokens, positions, slot and the last row of a chunk."""
+    def _padded(self, pages: Sequence[int], start: int, tokens: Sequence[int]) -> tuple[Any, Any, Any, Any]:
+        """Tokens, positions, pages and the last row of a chunk."""
         size = next(size for size in self.chunks if len(tokens) <= size)
         padded = np.zeros(size, np.int32)
         padded[: len(tokens)] = tokens
-        positions = np.arange(start, start + size, dtype=np.int32)
-        return padded, positions, np.array(slot, np.int32), np.array([len(tokens) - 1], np.int32)
+        positions = np.minimum(np.arange(start, start + size, dtype=np.int32), self.context)
+        return padded, positions, self._rows([pages])[0], np.array([len(tokens) - 1], np.int32)
 
-    def extend(self, rows: Sequence[tuple[int, int, int]]) -> sm.Tensor:
-        """Read one token each, as (slot, position, token); a row of logits for each, and for padding behind them."""
+    def _rows(self, pages: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+        rows = np.zeros((len(pages), self._row), np.int32)
+        for row, numbers in zip(rows, pages, strict=True):
+            row[: len(numbers)] = numbers
+        return rows
+
+    def extend(self, rows: Sequence[tuple[Sequence[int], int, int]]) -> sm.Tensor:
+        """Read one token each, as (pages, position, token); a row of logits for each, and for padding behind them."""
         size = next(size for size in self.batches if len(rows) <= size)
-        padding = [(self.slots, place, 0) for place in range(size - len(rows))]
-        slots, positions, tokens = np.array([*rows, *padding], np.int32).T
+        pages, positions, tokens = zip(*rows, *[((), 0, 0)] * (size - len(rows)), strict=True)
         wanted = np.arange(size, dtype=np.int32)
-        logits: sm.Tensor = self._bound(tokens.copy(), positions.copy(), slots.copy(), wanted)[0]
+        at = np.array(positions, np.int32)
+        logits: sm.Tensor = self._bound(np.array(tokens, np.int32), at, self._rows(pages), wanted)[0]
         return logits
 
+    def copy(self, source: int, target: int) -> None:
+        """Copy a page onto another one."""
+        self._bound(np.array(source, np.int32), np.array(target, np.int32))
+
     def parts(self) -> list[Callable[[], Any]]:
-        """What compiles each size: the smallest chunk and batch first, as a first request needs both."""
-        reads = [partial(self.read, self.slots, 0, [0] * size) for size in self.chunks]
-        extends = [partial(self.extend, [(self.slots, place, 0) for place in range(size)]) for size in self.batches]
-        return [*reads[:1], *extends[:1], *reads[1:], *extends[1:]]
+        """What compiles each size and copies: the smallest chunk and batch first, as a first request needs both."""
+        reads = [partial(self.read, (), 0, [0] * size) for size in self.chunks]
+        extends = [partial(self.extend, [((), 0, 0)] * size) for size in self.batches]
+        return [*reads[:1], *extends[:1], partial(self.copy, 0, 0), *reads[1:], *extends[1:]]
 
     def embed(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The mean over a text of what the model makes of each token, (width,) and of length 1."""
         if not 0 < len(tokens) <= self.context:
             raise ContextLengthError(f"the text has {len(tokens)} tokens", rule=f"it has 1 to {self.context}.")
         if self._embedding is None:
-            cache = empty_cache(self.config, 1, self.context + self.chunks[-1], self._dtype)
+            cache = empty_cache(self.config, 1 + pages_of(self.context), self._dtype)
             self._embedding = self._hidden.bind(self._weights, cache)
         total = np.zeros(self.config.width, np.float64)
         for start in range(0, len(tokens), self.chunks[-1]):
             piece = tokens[start : start + self.chunks[-1]]
-            padded, positions, slot, _ = self._padded(0, start, piece)
-            rows = self._embedding(padded, positions, slot)
+            padded, positions, pages, _ = self._padded(self.own(0), start, piece)
+            rows = self._embedding(padded, positions, pages)
             total += rows.numpy()[: len(piece)].sum(axis=0, dtype=np.float64)
         return (total / max(float(np.linalg.norm(total)), 1e-30)).astype(np.float32)

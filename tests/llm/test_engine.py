@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from smelt.errors import ArgumentError, BusyError, ContextLengthError
 from smelt.llm.engine import Engine, Event, Request
-from smelt.llm.prefix import Slots, common
+from smelt.llm.pages import common
 from smelt.llm.sampling import Sampling
 from tests.llm.tiny import History
 
@@ -32,7 +32,7 @@ def together(requests: list[Request], engine: Engine | None = None) -> list[tupl
         engine.submit(request)
     while engine.step():
         pass
-    assert engine.slots.free == len(engine.slots)
+    assert engine.pages.held == 0
     assert all(event.reason is None for events in told for event in events[:-1])
     return [([event.choice.token for event in events if event.choice], events[-1].reason) for events in told]
 
@@ -200,7 +200,7 @@ def test_cancelling_frees_the_slot_in_one_step_and_leaves_others_alone(steps):
         engine.step()
     handle.cancel()
     engine.step()
-    assert engine.slots.free == 2
+    assert engine.pages.held <= 3  # of what the other one has
     assert told[-1].reason == "cancelled"
     while engine.step():
         pass
@@ -266,7 +266,7 @@ def test_many_threads_share_one_engine():
             assert event.choice
             break
     assert results == {number: alone([number, 1], max_tokens=5)[0] for number in range(9)}
-    assert engine.slots.free == len(engine.slots)
+    assert engine.pages.held == 0
     with pytest.raises(BusyError, match="closing"):
         engine.submit(Request([1]))
 
@@ -278,21 +278,6 @@ def test_common_beginnings(first, second):
     assert first[: count + 1] != second[: count + 1] or count == min(len(first), len(second))
 
 
-def test_slots_keep_what_may_be_asked_for_again():
-    slots = Slots(2)
-    chat = slots.take([1, 2, 3])
-    chat.tokens = [1, 2, 3, 4]
-    slots.release(chat)
-    other = slots.take([9, 9])
-    assert other is not chat  # an empty slot first
-    other.tokens = [9]
-    slots.release(other)
-    assert slots.take([1, 2, 3, 4, 5]) is chat
-    assert chat.tokens == [1, 2, 3, 4]
-    assert slots.take([7]) is other
-    assert slots.take([7]) is None
-
-
 def test_what_another_owner_has_read_is_read_again():
     engine, prompt = Engine(History()), [1, 2, 3, 4, 5, 6]
     text = alone(prompt, max_tokens=4)
@@ -302,31 +287,31 @@ def test_what_another_owner_has_read_is_read_again():
         assert request.figures.reused_tokens == reused, owner
 
 
-def test_a_slot_that_changes_its_owner_is_empty():
-    slots = Slots(1)
-    slot = slots.take([1, 2, 3], "a")
-    slot.tokens = [1, 2, 3]
-    slots.release(slot)
-    assert slots.take([1, 2, 3], "b") is slot
-    assert slot.tokens == []
-    slots.release(slot)
-    assert slots.take([1, 2, 3], "a").tokens == []
+def test_choices_of_a_prompt_read_it_once():
+    for count in (2, 3, 5):  # the last ones wait for a slot
+        programs = History()
+        engine, prompt = Engine(programs), list(range(10))
+        made = [{"prompt": prompt, "max_tokens": 6, "sampling": Sampling(1.0, seed=seed)} for seed in range(count)]
+        requests = [Request(**options) for options in made]
+        assert together(requests, engine) == [alone(**options) for options in made]
+        assert programs.read_tokens == len(prompt) + (count > 3)  # who came later reads the last token
+        assert programs.copies == count - 1  # of the page that is not full
 
 
-@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), PROMPTS, st.booleans()), max_size=20))
-def test_what_others_ask_changes_nothing_of_what_one_finds(count, asked):
-    """With other tokens in the prompts of "b", "a" gets the same slots at every turn, with the same tokens in them."""
-    found = []
-    for shift in (0, 10):
-        slots, held, seen = Slots(count), [], []
-        for is_own, prompt, lets_go in asked:
-            if lets_go and held:
-                slots.release(held.pop(0))
-            tokens = prompt if is_own else [token + shift for token in prompt]
-            slot = slots.take(tokens, "a" if is_own else "b")
-            if slot is not None:
-                seen.append((slot.number, list(slot.tokens) if is_own else len(slot.tokens)))
-                slot.tokens += tokens[len(slot.tokens) :]
-                held.append(slot)
-        found.append(seen)
-    assert found[0] == found[1]
+def test_a_prompt_that_is_being_read_or_answered_serves_others():
+    programs = History(context=256)
+    engine, shared = Engine(programs), [7, 3] * 20
+    told: list[Event] = []
+    engine.submit(Request([*shared, 1], max_tokens=200, deliver=told.append))
+    second, third = Request([*shared, 2], max_tokens=3), Request([*shared[:9], 5], max_tokens=3)
+    engine.step()
+    expected = [alone(second.prompt, max_tokens=3), alone(third.prompt, max_tokens=3)]
+    found: list[list[int]] = [[], []]
+    for request, tokens in zip((second, third), found, strict=True):
+        request.deliver = lambda event, tokens=tokens: tokens.append(event.choice.token) if event.choice else None
+        engine.submit(request)
+    while not (second.figures.finished and third.figures.finished):
+        engine.step()
+    assert engine.running  # the first one still is
+    assert found == [tokens for tokens, _ in expected]
+    assert (second.figures.reused_tokens, third.figures.reused_tokens) == (40, 9)

@@ -328,4 +328,4 @@ def test_a_client_that_goes_away_is_cancelled(client, stream):
         engine.programs, engine.on_end = was
         held.go_on.release(100)
     assert reasons == ["cancelled"]
-    assert engine.slots.free == 3
+    assert engine.pages.held == 0

@@ -38,7 +38,7 @@ def until(holds: Any) -> None:
 
 def at_rest(client: Client) -> bool:
     engine = client.model.engine
-    return not engine.running and not engine.waiting and engine.slots.free == 3
+    return not engine.running and not engine.waiting and engine.pages.held == 0
 
 
 def test_a_hundred_clients_are_answered_or_told_to_come_back() -> None:
@@ -83,7 +83,7 @@ def _vanishing(gone: http.client.HTTPConnection, engine: Any, held: Any, when: s
             threading.Event().wait(0.002)
         assert gone.getresponse().read(10)
     if when == "in prefill":
-        while found.slot is None or not found.slot.tokens:
+        while found.chain is None or not found.chain.length:
             held.go_on.release()
             threading.Event().wait(0.002)
     gone.sock.shutdown(socket.SHUT_RDWR)
@@ -113,9 +113,9 @@ def test_others_do_not_notice_a_client_that_vanishes(when: str) -> None:
             assert reply.result().json["choices"][0]["text"] == quiet
         assert vanished.reason == "cancelled"
         assert len(vanished.output) <= tokens + 1  # the step that was on its way
-        assert vanished.slot is None or vanished not in engine.running
+        assert vanished.chain is None or vanished not in engine.running
         until(lambda: not engine.running and not engine.waiting)
-        assert engine.slots.free == client.model.programs.slots
+        assert engine.pages.held == 0
 
 
 def test_who_is_slow_to_ask_or_to_read_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,23 +12,32 @@ import smelt as sm
 
 
 class History:
-    """A model whose logits are a function of all tokens before, which it keeps by slot and position as a cache does.
+    """A model whose logits are a function of all tokens before, which it keeps by page and place as a cache does.
 
-    A token that is read at the wrong place, or a slot that is not what it should be, changes what comes next.
+    A token that is read at the wrong place, or a page that is not what it should be, changes what comes next.
     """
 
     chunks = (2, 4)
 
     def __init__(
-        self, slots: int = 3, context: int = 64, vocabulary: int = 50, rows: int = 0, reach: int | None = None
+        self,
+        slots: int = 3,
+        context: int = 64,
+        vocabulary: int = 50,
+        rows: int = 0,
+        reach: int | None = None,
+        page: int = 4,
     ) -> None:
         """At most `rows` in a step; logits follow from the last `reach` tokens, so that texts come to repeat."""
         self.reach = reach
         self.slots, self.context, self.vocabulary = slots, context, vocabulary
-        self.memory = np.full((slots, context), -1)
+        self.page, self.pages = page, 1 + slots * -(-context // page)
+        self.memory = np.full((self.pages, page), -1)
+        self.cache_bytes = self.memory.nbytes
         self.batches = (slots, rows) if rows > slots else (slots,)
         self.extended: list[int] = []
         self.read_tokens = 0
+        self.copies = 0
         self.fails = False
 
     def reset(self) -> None:
@@ -41,29 +50,42 @@ class History:
         counts = np.bincount(tokens, minlength=self.vocabulary).astype(np.float32)
         return counts / np.linalg.norm(counts)
 
-    def _logits(self, slot: int, position: int) -> np.ndarray:
-        history = self.memory[slot, : position + 1]
+    def _logits(self, pages: Sequence[int], position: int) -> np.ndarray:
+        history = self.memory[list(pages)].reshape(-1)[: position + 1]
         assert (history >= 0).all(), "a hole in the cache"
         seen = history if self.reach is None else history[-self.reach :]
         rng = np.random.default_rng(zlib.crc32(seen.tobytes()))
         return rng.normal(size=self.vocabulary).astype(np.float32)
 
-    def read(self, slot: int, start: int, tokens: Sequence[int]):
+    def _write(self, pages: Sequence[int], position: int, token: int) -> None:
+        number = pages[position // self.page]
+        assert number, "page 0 is nobody's"
+        self.memory[number, position % self.page] = token
+
+    def read(self, pages: Sequence[int], start: int, tokens: Sequence[int]):
         assert 1 <= len(tokens) <= self.chunks[-1]
         if self.fails:
             raise RuntimeError("the programs broke")
-        self.memory[slot, start : start + len(tokens)] = tokens
+        for place, token in enumerate(tokens):
+            self._write(pages, start + place, token)
         self.read_tokens += len(tokens)
-        return sm.asarray(self._logits(slot, start + len(tokens) - 1)[None])
+        return sm.asarray(self._logits(pages, start + len(tokens) - 1)[None])
 
-    def extend(self, rows: Sequence[tuple[int, int, int]]):
-        assert len({(slot, position) for slot, position, _ in rows}) == len(rows)
+    def extend(self, rows: Sequence[tuple[Sequence[int], int, int]]):
+        places = {(pages[position // self.page], position % self.page) for pages, position, _ in rows}
+        assert len(places) == len(rows)
         size = next(size for size in self.batches if len(rows) <= size)
         self.extended.append(len(rows))
-        for slot, position, token in rows:
-            self.memory[slot, position] = token
-        logits = [self._logits(slot, position) for slot, position, _ in rows]
+        for row in rows:
+            self._write(*row)
+        logits = [self._logits(pages, position) for pages, position, _ in rows]
         return sm.asarray(np.stack(logits + [logits[0]] * (size - len(rows))))  # padded, as programs do
+
+    def copy(self, source: int, target: int) -> None:
+        assert source, "page 0 is nobody's"
+        assert target, "page 0 is nobody's"
+        self.memory[target] = self.memory[source]
+        self.copies += 1
 
 
 class Bytes:

@@ -53,7 +53,7 @@ def test_adapters_equal_those_of_peft(tmp_path: Path) -> None:
         expected = found(torch.tensor([TOKENS])).logits[0].numpy()
     found.save_pretrained(tmp_path / "adapter")
     model = load_model(tmp_path / "model")
-    assert np.abs(at_once(model, TOKENS, 32) - expected).max() > 0.1
+    assert np.abs(at_once(model, TOKENS) - expected).max() > 0.1
     adapted = load_adapter(model, tmp_path / "adapter")
     np.testing.assert_allclose(at_once(adapted, TOKENS, 32), expected, atol=1e-4, rtol=2e-5)
 
@@ -66,17 +66,17 @@ def test_logits_equal_those_of_transformers(name: str, tmp_path: Path) -> None:
     assert np.abs(expected).max() > 0.5
     peer.save_pretrained(tmp_path)
     model = load_model(tmp_path)
-    np.testing.assert_allclose(at_once(model, TOKENS, 32), expected, atol=2e-4, rtol=2e-5)
+    np.testing.assert_allclose(at_once(model, TOKENS), expected, atol=2e-4, rtol=2e-5)
     for sizes in ([7, 16, 1], [1] * 24):
-        _, found = in_chunks(model, empty_cache(model.config, 2, 32), TOKENS, sizes, 1)
+        _, found = in_chunks(model, empty_cache(model.config, 2), TOKENS, sizes, 1)
         np.testing.assert_allclose(found, expected, atol=2e-4, rtol=2e-5)
     folder, written = Folder(tmp_path), json.loads((tmp_path / "config.json").read_text())
     if name == "mistral":  # llama.cpp knows no windows of such models
         return
     write_gguf(tmp_path / "model.gguf", *converted({**written, **CONFIGS[name]}, {n: folder.array(n) for n in folder}))
     model = load_model(tmp_path / "model.gguf")
-    np.testing.assert_allclose(at_once(model, TOKENS, 32), expected, atol=2e-4, rtol=2e-5)
-    _, found = in_chunks(model, empty_cache(model.config, 2, 32), TOKENS, [1] * 24, 1)
+    np.testing.assert_allclose(at_once(model, TOKENS), expected, atol=2e-4, rtol=2e-5)
+    _, found = in_chunks(model, empty_cache(model.config, 2), TOKENS, [1] * 24, 1)
     np.testing.assert_allclose(found, expected, atol=2e-4, rtol=2e-5)
 
 

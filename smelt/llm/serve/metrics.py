@@ -62,8 +62,11 @@ class Metrics:
             ("smelt_generated_tokens_total", "counter", "Tokens of answers.", engine.done.tokens),
             ("smelt_guessed_tokens_total", "counter", "Tokens guessed by speculation.", engine.done.guessed_tokens),
             ("smelt_right_tokens_total", "counter", "Of these, right.", engine.done.right_tokens),
-            ("smelt_slots", "gauge", "Sequences that fit into the cache.", len(engine.slots)),
-            ("smelt_slots_free", "gauge", "Of these, free.", engine.slots.free),
+            ("smelt_slots", "gauge", "Requests that can be answered at once.", engine.programs.slots),
+            ("smelt_slots_free", "gauge", "Of these, free.", engine.programs.slots - len(engine.running)),
+            ("smelt_cache_bytes", "gauge", "Memory of keys and values.", engine.programs.cache_bytes),
+            ("smelt_pages", "gauge", "Pages of the cache.", len(engine.pages)),
+            ("smelt_pages_held", "gauge", "Of these, parts of what is being answered.", engine.pages.held),
         ]
         lines = []
         for name, kind, about, value in rows:
