@@ -23,6 +23,7 @@ from smelt.compiler.planning import plans
 from smelt.compiler.prepare import Wishes, prepare
 from smelt.compiler.progress import Progress
 from smelt.compiler.record import assemble, store_graph
+from smelt.compiler.series import FEWEST, in_series, is_small
 from smelt.compiler.simplifying import simplify
 from smelt.compiler.trace import Argument, GraphKey, rebuild
 from smelt.compiler.units import Units, source_lines
@@ -62,7 +63,18 @@ from smelt.graph import (
     verify_graph,
 )
 from smelt.graph.text import print_graph
-from smelt.kernel import Kernel, Region, Routine, parse_schedule, print_region, print_routine, verify, verify_region
+from smelt.kernel import (
+    Kernel,
+    Region,
+    Routine,
+    Series,
+    parse_schedule,
+    print_region,
+    print_routine,
+    print_series,
+    verify,
+    verify_region,
+)
 from smelt.plan import CompiledGraph
 from smelt.schedule import Candidate, Choice, choose, chosen, named, routine_steps
 
@@ -106,17 +118,19 @@ def compile_key(
     cut, wishes = fusion.done(cut_by)
     with device.building() as builder, Progress(len(cut.groups)) as progress:
         maker = _Maker(device, compiler, stages, Units(device, builder, stages, progress), asked)
-        work = in_order(maker.work(cut.groups), cut.stored)
+        work = in_order(maker.launches(cut), cut.stored)
         if fusion.is_stale(work):
             fusion.refuse("it is not what was measured")
             cut, wishes = fusion.done(cut_by)
-            work = in_order(maker.work(cut.groups), cut.stored)
+            work = in_order(maker.launches(cut), cut.stored)
+        maker.compile(work)
         maker.units.finish()
     if explain:
         texts |= {FUSION: str(fusion)} if str(fusion) else {}
         texts[STORED] = "\n".join(str(x) for x in reversed(cut.decisions) if x.kind == "stored")
     for known, built in maker.new.items():
-        compiler.kernels.put(known, built)
+        if built.library is not None:
+            compiler.kernels.put(known, built)
     with stages.stage("plan"):
         record, libraries = link(key, device, work, *cut[:3], maker.choices, wishes, explain)
         compiled = assemble(record, device, libraries)
@@ -147,6 +161,21 @@ class _Maker:
         self.alike: dict[Hashable, tuple[Work, list[int], list[str]]] = {}
         self.parameters = itertools.count()
         self.depth = 0  # how many loops and branches are open
+        self.many = False  # whether small launches become series, so that their kernels are not compiled alone
+        self.small: set[Built] = set()  # kernels that wait until it is known which are
+
+    def launches(self, cut: Cut) -> list[AnyWork]:
+        """The launches of a whole graph; where there are many, small ones as series."""
+        self.many = len(cut.groups) >= FEWEST and not self.device.profile.group_threads
+        work = self.work(cut.groups)
+        return in_series(work, cut.stored, self.series_kernel) if self.many else work
+
+    def compile(self, work: Sequence[AnyWork]) -> None:
+        """Have those kernels compiled that are launched alone after all."""
+        for launch in all_launches(work):
+            if launch.built in self.small:
+                self.small.discard(launch.built)
+                self.units.add(launch.built)
 
     def work(self, groups: Sequence[Group]) -> list[AnyWork]:
         """The launches of groups, in order."""
@@ -258,12 +287,19 @@ class _Maker:
         made = Built(routine, text, Choice("routine", (), routine.grain))
         return self.known((self.device.name, text, None), lambda: made)
 
+    def series_kernel(self, series: Series, choice: Choice) -> Built:
+        text = print_series(series)
+        return self.known((self.device.name, text, None), lambda: Built(series, text, choice))
+
     def known(self, key: KernelKey, make: Callable[[], Built]) -> Built:
         """A kernel, made now unless it is known or on its way."""
         built = self.compiler.kernels.get(key) or self.new.get(key)
         if built is None:
             built = self.new[key] = make()
-            self.units.add(built)
+            if self.many and is_small(built):
+                self.small.add(built)
+            else:
+                self.units.add(built)
         return built
 
     def loop_leaves(self, node: Node) -> list[Node]:

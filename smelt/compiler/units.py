@@ -13,7 +13,7 @@ from smelt.compiler.compile import Stages
 from smelt.compiler.progress import Progress
 from smelt.compiler.work import Built
 from smelt.device import Builder, Device
-from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Statement, Update
+from smelt.kernel import Ask, Barrier, For, If, Kernel, Let, Local, Routine, Series, Statement, Update
 
 UNIT_LINES = 1000  # of a unit that is worth a run of the C compiler of its own
 FIRST_LINES = 400  # of those for which cores wait that have nothing to do yet
@@ -79,8 +79,10 @@ class Units:
         self.given.append((part, source))
 
 
-def source_lines(kernel: Kernel | Routine) -> int:
+def source_lines(kernel: Kernel | Routine | Series) -> int:
     """About how many lines the C compiler has to deal with."""
+    if isinstance(kernel, Series):
+        return sum(map(source_lines, kernel.parts))
     return ROUTINE_LINES if isinstance(kernel, Routine) else sum(map(_copies, kernel.body))
 
 

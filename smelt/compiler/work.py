@@ -14,7 +14,7 @@ from smelt.errors import InternalError
 from smelt.fuse import Group, LoopSizes, base
 from smelt.graph import Index, IndexLike, Node, Op, product_of, row_major, upper
 from smelt.graph.closed import items
-from smelt.kernel import Kernel, Routine, Temporary, print_kernel
+from smelt.kernel import Kernel, Routine, Series, Temporary, print_kernel
 from smelt.plan import ARENA, Home, Lifetime, Step, assign, assign_sized, reordered
 from smelt.schedule import Choice
 
@@ -26,7 +26,7 @@ Place = tuple[int, int]  # a base and an offset
 class Built:
     """A kernel in memory, shared by every launch and graph with the same region or routine."""
 
-    kernel: Kernel | Routine
+    kernel: Kernel | Routine | Series
     text: str  # of the region or routine
     choice: Choice
     source: str = ""
@@ -34,8 +34,14 @@ class Built:
     workspace: int = 0
 
     def ir(self) -> str:
-        """The kernel's text; a routine has no other than the one that it is known by."""
-        return self.text if isinstance(self.kernel, Routine) else print_kernel(self.kernel)
+        """The kernel's text; routines and series have no other than the one that they are known by."""
+        return print_kernel(self.kernel) if isinstance(self.kernel, Kernel) else self.text
+
+    @property
+    def updates(self) -> bool:
+        """Whether it works on memory step by step: what it touches, it may write."""
+        parts = self.kernel.parts if isinstance(self.kernel, Series) else (self.kernel,)
+        return any(isinstance(part, Routine) for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +165,8 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node], states: Sequence[N
     for item in work:
         if isinstance(item, ControlWork):
             writes = [*item.written, *item.memory]
-        elif isinstance(item.built.kernel, Routine):  # works on memory step by step: what it touches, it may write
-            writes = [value for value in item.nodes if not _is_leaf(value)]
+        elif item.built.updates:
+            writes = [value for value in item.nodes if not is_leaf(value)]
         else:
             writes = [*item.written]
         writes += _below(item, results)
@@ -170,7 +176,7 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node], states: Sequence[N
         value: nbytes(value)
         for item in work
         for value in item.nodes
-        if value.shape and value not in results and not _is_leaf(value)
+        if value.shape and value not in results and not is_leaf(value)
     }
     return [work[k] for k in reordered(steps, sizes)]
 
@@ -201,7 +207,7 @@ def _waiting(work: Sequence[AnyWork], states: Mapping[Value, Value]) -> list[Any
 
 def _updated(item: AnyWork, states: Mapping[Value, Value]) -> Iterator[Value]:
     """What a scatter updates, and the states whose next values a launch may write over them."""
-    updates = isinstance(item, Work) and isinstance(item.built.kernel, Routine)
+    updates = isinstance(item, Work) and item.built.updates
     for written, candidates in zip(item.nodes, item.overwritable, strict=False):
         yield from (x for x in candidates if updates or states.get(x) is written)
 
@@ -211,10 +217,10 @@ def _below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
     yield from _updated(item, {})
     for written, candidates in zip(item.nodes, item.overwritable, strict=False):
         if written in results:
-            yield from (x for x in candidates if _is_leaf(x) and _is_alike(x, written))
+            yield from (x for x in candidates if is_leaf(x) and _is_alike(x, written))
 
 
-def _is_leaf(value: Value) -> TypeGuard[Node]:
+def is_leaf(value: Value) -> TypeGuard[Node]:
     return isinstance(value, Node) and value.op is Op.LEAF
 
 
@@ -258,10 +264,10 @@ class Arena:
         these. If something depends on dims and it `moves`, all but the memory of bodies does.
         """
         lives, results = _lifetimes(work), set(stored)
-        temporaries = {node: life for node, life in lives.items() if node not in results and not _is_leaf(node)}
+        temporaries = {node: life for node, life in lives.items() if node not in results and not is_leaf(node)}
 
         def free(value: Value, place: Value) -> bool:
-            if _is_leaf(value):
+            if is_leaf(value):
                 return place in results and gives_way(value, place)
             if place in results:
                 return value in temporaries and _sized_nbytes(value) == _sized_nbytes(place)
@@ -280,7 +286,7 @@ class Arena:
         }
         fixed = {node: lives[node]._replace(first=first[node]) for node in sizes if node not in sized}
         offsets, total = assign(list(fixed.values()))
-        under = {place: node for node, place in home.items() if _is_leaf(node) and place is not node}
+        under = {place: node for node, place in home.items() if is_leaf(node) and place is not node}
         return cls(temporaries, home, dict(zip(fixed, offsets, strict=True)), total, sized, under)
 
     def places(self, given: Mapping[Value, Place], start: int, first: int = 0) -> dict[Value, Place]:
@@ -319,23 +325,23 @@ def _homes(
     first = {node: life.first for node, life in lives.items()}
     alike: dict[Value | tuple[str, int], list[Value]] = {}  # by memory: all leaves of an input are one
     for node in lives:
-        alike.setdefault(_memory(node), []).append(node)
+        alike.setdefault(memory_of(node), []).append(node)
     read = {memory: max(lives[node].last for node in nodes) for memory, nodes in alike.items()}
     for k, item in reversed(list(enumerate(work))):
         for written, candidates in zip(item.nodes, item.overwritable, strict=False):
             place = home[written]
-            found = [x for x in candidates if read[_memory(x)] == k and home[x] is x and free(x, place)]
+            found = [x for x in candidates if read[memory_of(x)] == k and home[x] is x and free(x, place)]
             # A leaf rather than another value: what takes its place is not copied from call to call.
-            under = min(found, key=lambda x: not _is_leaf(x), default=None) if lives[written].first == k else None
+            under = min(found, key=lambda x: not is_leaf(x), default=None) if lives[written].first == k else None
             if under is not None:
-                home |= dict.fromkeys(alike[_memory(under)], place)
+                home |= dict.fromkeys(alike[memory_of(under)], place)
                 first[place] = lives[under].first
     return home, first
 
 
-def _memory(value: Value) -> Value | tuple[str, int]:
+def memory_of(value: Value) -> Value | tuple[str, int]:
     """What tells the memory of a value from that of others."""
-    return (value.attribute.kind, value.attribute.number) if _is_leaf(value) else value
+    return (value.attribute.kind, value.attribute.number) if is_leaf(value) else value
 
 
 def check_places(work: Sequence[AnyWork], arena: Arena) -> None:
@@ -346,7 +352,7 @@ def check_places(work: Sequence[AnyWork], arena: Arena) -> None:
     for item in work:
         for value in item.nodes:
             place = arena.home[value]
-            if value not in item.written and _memory(holds.setdefault(place, value)) != _memory(value):
+            if value not in item.written and memory_of(holds.setdefault(place, value)) != memory_of(value):
                 raise InternalError(f"{value!r} is read after {holds[place]!r} was written over it")
         holds |= {arena.home[value]: value for value in item.written}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.device.toolchain import Builder, Library
-    from smelt.kernel import Kernel, Routine
+    from smelt.kernel import Kernel, Routine, Series
 
 MOST_THREADS: Final = 256  # as in runtime.c
 _MOST_TASKS: Final = 2**63 - 1
@@ -126,17 +126,17 @@ class CPU(Device):
     def available_bytes(self) -> int:
         return memory.available_bytes()
 
-    def render(self, kernels: Sequence[Kernel | Routine]) -> str:
+    def render(self, kernels: Sequence[Kernel | Routine | Series]) -> str:
         from smelt.render import render
 
         return render(kernels, features=self.profile.features)
 
-    def workspace_bytes(self, kernel: Kernel | Routine) -> int:
+    def workspace_bytes(self, kernel: Kernel | Routine | Series) -> int:
         from smelt.render import workspace_bytes
 
         return workspace_bytes(kernel)
 
-    def count(self, kernel: Kernel | Routine) -> str:
+    def count(self, kernel: Kernel | Routine | Series) -> str:
         """The function beside a kernel that tells the number of its tasks."""
         return f"{kernel.name}_tasks"
 

@@ -30,7 +30,7 @@ from smelt.locks import new_lock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.kernel import Kernel, Routine
+    from smelt.kernel import Kernel, Routine, Series
 
 PLACE_BITS: Final = 40  # of a pointer; the bits above are the number of the block
 _PLACE: Final = (1 << PLACE_BITS) - 1
@@ -240,7 +240,7 @@ class OpenCL(Device):
         size: int = open_context().device.global_mem_size
         return size
 
-    def render(self, kernels: Sequence[Kernel | Routine]) -> str:
+    def render(self, kernels: Sequence[Kernel | Routine | Series]) -> str:
         from smelt.render import OPENCL, render
 
         return render(kernels, OPENCL)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.cost import Profile
-    from smelt.kernel import Kernel, Routine
+    from smelt.kernel import Kernel, Routine, Series
 
 
 @dataclass(frozen=True)
@@ -252,13 +252,13 @@ class Device(Protocol):
         """What may still be allocated."""
         ...
 
-    def render(self, kernels: Sequence[Kernel | Routine]) -> str: ...
+    def render(self, kernels: Sequence[Kernel | Routine | Series]) -> str: ...
 
-    def workspace_bytes(self, kernel: Kernel | Routine) -> int:
+    def workspace_bytes(self, kernel: Kernel | Routine | Series) -> int:
         """Memory that each thread needs besides the kernel's arguments."""
         return 0
 
-    def count(self, kernel: Kernel | Routine) -> str:
+    def count(self, kernel: Kernel | Routine | Series) -> str:
         """What tells the number of tasks of a kernel for which it is not fixed: an expression over d0, d1, …, the
         kernel's integers.
         """

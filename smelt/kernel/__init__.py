@@ -64,5 +64,6 @@ from smelt.kernel.region import (
 )
 from smelt.kernel.routine import Routine, Step, Temporary, print_routine
 from smelt.kernel.rules import verify_region
+from smelt.kernel.series import Series, pieces, print_series
 from smelt.kernel.text import parse_kernel, parse_region, print_kernel, print_region
 from smelt.kernel.verify import verify

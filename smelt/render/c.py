@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 
 from smelt.dtypes import Scalar, bool_, compute_dtype
@@ -36,6 +37,7 @@ from smelt.kernel import (
     Reduce,
     Routine,
     Scan,
+    Series,
     Statement,
     Store,
     Update,
@@ -58,7 +60,9 @@ _ALIGNMENT = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def render(kernels: Sequence[Kernel | Routine], dialect: Dialect = C, features: frozenset[str] = frozenset()) -> str:
+def render(
+    kernels: Sequence[Kernel | Routine | Series], dialect: Dialect = C, features: frozenset[str] = frozenset()
+) -> str:
     """The text of one translation unit that defines every kernel.
 
     `features` are those of the processor that the compiler has no checks for: matrix instructions.
@@ -66,17 +70,42 @@ def render(kernels: Sequence[Kernel | Routine], dialect: Dialect = C, features: 
     if not all(_NAME.fullmatch(kernel.name) for kernel in kernels):
         raise InternalError("a kernel's name must be a C identifier")
     library = Library(dialect)
-    functions = [
-        render_routine(kernel, library)
-        if isinstance(kernel, Routine)
-        else _Writer(kernel, library, features).function()
-        for kernel in kernels
-    ]
+    functions = [_function(kernel, library, features) for kernel in kernels]
     return dialect.spelled(library.text + "".join(functions))
 
 
-def workspace_bytes(kernel: Kernel | Routine) -> int:
+def _function(kernel: Kernel | Routine | Series, library: Library, features: frozenset[str]) -> str:
+    if isinstance(kernel, Routine):
+        return render_routine(kernel, library)
+    return (
+        _series(kernel, library, features)
+        if isinstance(kernel, Series)
+        else _Writer(kernel, library, features).function()
+    )
+
+
+def _series(series: Series, library: Library, features: frozenset[str]) -> str:
+    """The functions of the parts, and one that calls them for one piece after the other."""
+    made, given, calls, dialect = "", [], [], library.dialect
+    for k, part in enumerate(series.parts):
+        name, count = f"{series.name}_{k}", as_index(part.tasks).high
+        made += _function(replace(part, name=name), library, features)
+        buffers = ", ".join(f"buffers[{number}]" for number in series.buffers[k])
+        integers = ", ".join(f"integers[{number}]" for number in series.integers[k]) or "0"
+        given += [f"void *const b{k}[] = {{{buffers}}};", f"const long d{k}[] = {{{integers}}};"]
+        first = f"t * {count} / {series.pieces}"
+        calls.append(f"{name}(b{k}, d{k}, workspace, {first}, (t + 1) * {count} / {series.pieces});")
+        # Nothing of one part is moved into another one: memory that they share may be of two types.
+        made = f"__attribute__((noinline)) {dialect.head(name, 0, 0, 1)[0]};\n{made}"
+    (head,) = dialect.head(series.name, 1 + max(map(max, series.buffers)), len(series.parameters), 1)
+    lines = [*given, "for (long t = begin; t < end; t++) {", *calls, "}"]
+    return f"{made}\n{head} {{\n{_indented(lines)}}}\n"
+
+
+def workspace_bytes(kernel: Kernel | Routine | Series) -> int:
     """How many bytes of workspace, aligned to 64, each thread needs."""
+    if isinstance(kernel, Series):
+        return max(map(workspace_bytes, kernel.parts))
     if isinstance(kernel, Routine):
         return -(-kernel.workspace // _ALIGNMENT) * _ALIGNMENT
     return sum(_local_bytes(statement.buffer) for statement in statements(kernel.body) if isinstance(statement, Local))

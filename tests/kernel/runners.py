@@ -35,15 +35,28 @@ def run_compiled(jobs: Sequence[Job]) -> None:
     (library,) = build([render(kernels)])
     for kernel, (_, arrays, integers) in zip(kernels, jobs, strict=True):
         numbers = [integers[v.name] for v in kernel.parameters]
-        packed = (ctypes.c_long * max(1, len(numbers)))(*numbers)
-        pointers = (ctypes.c_void_p * len(kernel.buffers))(*[arrays[b.name].ctypes.data for b in kernel.buffers])
-        room = np.full(workspace_bytes(kernel) + 64, 0xFF, np.uint8)
-        start = room.ctypes.data + -room.ctypes.data % 64
         tasks = int(as_index(kernel.tasks).evaluate(integers))
         cut = tasks // 3
-        run = _SIGNATURE(library.address(kernel.name))
-        for begin, end in ((cut, tasks), (0, cut)) if cut else ((0, tasks),):
-            run(ctypes.addressof(pointers), ctypes.addressof(packed), start, begin, end)
+        stretches = [(cut, tasks), (0, cut)] if cut else [(0, tasks)]
+        own = [arrays[buffer.name] for buffer in kernel.buffers]
+        call(library.address(kernel.name), own, numbers, workspace_bytes(kernel), stretches)
+
+
+def call(
+    address: int,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    numbers: Sequence[int],
+    nbytes: int,
+    stretches: Sequence[tuple[int, int]],
+) -> None:
+    """Run stretches of the tasks of a compiled kernel, with so many bytes of poisoned workspace."""
+    packed = (ctypes.c_long * max(1, len(numbers)))(*numbers)
+    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+    room = np.full(nbytes + 64, 0xFF, np.uint8)
+    start = room.ctypes.data + -room.ctypes.data % 64
+    run = _SIGNATURE(address)
+    for begin, end in stretches:
+        run(ctypes.addressof(pointers), ctypes.addressof(packed), start, begin, end)
 
 
 def is_simulated() -> bool:

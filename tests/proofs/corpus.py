@@ -18,7 +18,7 @@ from smelt.compiler.work import Built
 from smelt.cost.profile import Profile
 from smelt.device.cpu import CPU
 from smelt.graph.node import Node
-from smelt.kernel import Kernel, print_kernel
+from smelt.kernel import Kernel, Series, print_kernel
 from smelt.transform.jit import Jit
 
 _SIZES = {"cores": 4, "l1_bytes": 32 << 10, "l2_bytes": 1 << 20, "l3_bytes": 32 << 20}
@@ -66,7 +66,9 @@ def drawn_up(key: GraphKey, profile: Profile) -> list[Built]:
 
 def kernels(key: GraphKey, profile: Profile) -> list[Kernel]:
     """Kernels without routines, which are written by hand."""
-    return [built.kernel for built in drawn_up(key, profile) if isinstance(built.kernel, Kernel)]
+    found = (built.kernel for built in drawn_up(key, profile))
+    parts = (part for kernel in found for part in (kernel.parts if isinstance(kernel, Series) else (kernel,)))
+    return [part for part in parts if isinstance(part, Kernel)]
 
 
 def kernels_of(nodes: Sequence[Node], profile: Profile) -> list[Kernel]:
