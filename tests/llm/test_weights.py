@@ -175,6 +175,7 @@ def test_metadata_that_is_refused() -> None:
         ({"llama.block_count": None}, "block_count is missing"),
         ({"llama.attention.head_count": [4, 4, 4]}, "head_count is"),
         ({"llama.attention.value_length": 16}, "differ in size"),
+        ({"llama.rope.dimension_count": 1 << 25}, "rope turns 33554432"),
         ({"llama.vocab_size": 60}, "token_embd.weight has shape"),
         ({"llama.rope.scaling.type": "longrope", "llama.rope.scaling.factor": 2.0}, "longrope"),
     ]:
