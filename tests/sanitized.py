@@ -32,9 +32,14 @@ class _ExactBlock(memory.Block):
         return address
 
 
-def main(arguments: list[str]) -> int:
+def exact_blocks() -> None:
+    """From now on, memory ends where what was asked for ends."""
     memory.pool()._block = _ExactBlock
     memory.size_class = lambda nbytes: nbytes  # type: ignore[assignment]
+
+
+def main(arguments: list[str]) -> int:
+    exact_blocks()
     return int(pytest.main(["-q", "-x", "-s", "-p", "no:cacheprovider", *arguments]))
 
 

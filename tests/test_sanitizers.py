@@ -27,8 +27,8 @@ def test_overrun():
 """
 
 
-def sanitized(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run tests in a process with the sanitizers."""
+def sanitized(*arguments: str, module: str = "tests.sanitized") -> subprocess.CompletedProcess[str]:
+    """Run tests, or another module, in a process with the sanitizers."""
     command = compiler().command[0]
     libraries = []
     for name in ("libasan.so", "libubsan.so"):
@@ -43,7 +43,7 @@ def sanitized(*arguments: str) -> subprocess.CompletedProcess[str]:
         "SMELT_SANITIZE": "1",
         "SMELT_TEST_ALL": "0",
     }
-    command_line = [sys.executable, "-m", "tests.sanitized", *arguments]
+    command_line = [sys.executable, "-m", module, *arguments]
     return subprocess.run(command_line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -64,4 +64,11 @@ def test_the_sanitizers_see_one_element_too_many(tmp_path: Path) -> None:
 )
 def test_no_kernel_touches_what_is_not_its_own(tests: tuple[str, ...]) -> None:
     result = sanitized(*tests)
+    assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
+
+
+@pytest.mark.slow
+def test_damaged_models_touch_nothing_that_is_not_their_own() -> None:
+    """Some seconds of what `tests/llm/fuzzed.py` does for as long as it is told."""
+    result = sanitized("20", module="tests.llm.fuzzed")
     assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]

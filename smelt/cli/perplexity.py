@@ -5,18 +5,25 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from smelt.cli import language
 
+if TYPE_CHECKING:
+    from smelt.llm.decoder import Decoder
+    from smelt.llm.tokens import Tokenizer
+
 _EXAMPLES: Final = """  smelt perplexity smollm2 book.txt
   smelt perplexity model.gguf book.txt --context 1024 --chunks 20 --json
+  smelt perplexity smollm2 book.txt --against exact        what rounding inputs of layers to 8 bits changes
+  smelt perplexity small.gguf book.txt --against folder    what fewer bits for each weight change
 
 The text is cut into chunks of --context tokens; the second half of each counts, as in llama.cpp.
 """
 _MOST_BYTES: Final = 1 << 28
+_SAMPLE: Final = 4096  # characters by which tokenizers are compared
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -28,6 +35,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
     one.add_argument("--exact", action="store_true", help="round no inputs of layers to 8 bits")
     language.add_cache(one)
+    one.add_argument(
+        "--against", metavar="MODEL",
+        help="how often another model, read exactly, finds the same token most likely, and how far its probabilities "
+        "are from these; exact: this model itself",
+    )  # fmt: skip
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
     one.set_defaults(run=main)
     return one.parse_args(words)
@@ -47,17 +59,33 @@ def main(arguments: argparse.Namespace) -> int:
         text = arguments.file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(f"{arguments.file} is no text in UTF-8") from None
-    with language.fetching(arguments.model) as report:
-        model, tokenizer, _ = loading.opened(arguments.model, report, exact=arguments.exact)
+    model, tokenizer = _opened(arguments.model, arguments.exact)
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
-    bos = tokenizer.bos if tokenizer.add_bos else None
     kind = loading.cache_dtype(arguments.cache_type, arguments.exact)
+    common = (tokens, arguments.context, tokenizer.bos if tokenizer.add_bos else None, kind)
+    results: Iterator[Any] = perplexity.perplexities(model, *common)
+    if arguments.against is not None:
+        other, others = _opened(arguments.model if arguments.against == "exact" else arguments.against, True)
+        if others.encode(text[:_SAMPLE]) != tokenizer.encode(text[:_SAMPLE]):
+            raise ArgumentError(f"{arguments.against} makes other tokens of the text", rule="both read the same ones.")
+        results = perplexity.agreements(model, other, *common)
     with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
-        for found in perplexity.perplexities(model, tokens, arguments.context, bos, kind):
+        for found in results:
             bar.advance(perplexity=found.value)
     facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
     line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"
+    if arguments.against is not None:
+        facts["against"] = arguments.against
+        line += f"\nagainst {arguments.against}: perplexity {found.reference:.4f}, the same token most likely "
+        line += f"{found.same_token:.2%}, mean divergence {found.divergence:.2e}"
     print(json.dumps(facts) if arguments.json else line)
     return 0
+
+
+def _opened(name: str, exact: bool) -> tuple[Decoder, Tokenizer]:
+    from smelt.llm import loading
+
+    with language.fetching(name) as report:
+        return loading.opened(name, report, exact=exact)[:2]

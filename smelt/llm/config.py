@@ -115,8 +115,8 @@ class ModelConfig:
         )
         for rope in (self.rope, self.local_rope):
             if rope is not None:
-                rope.module()  # which checks the numbers
                 _check(rope.dim <= self.head_dim, f"rope turns {rope.dim}", f"a head has {self.head_dim} features.")
+                rope.module()  # which checks the numbers, and has as many
         if self.experts is not None:
             count, used = self.experts.count, self.experts.used
             _check(0 < used <= count <= 1024, f"{used} of {count} experts", "it must be some of them, of 1024 at most.")

@@ -73,6 +73,7 @@ def from_huggingface(config: Mapping[str, Any], file: Arrays) -> Decoder:
     """The model of a config.json and tensors under the names that transformers gives them."""
     found = ModelConfig.from_huggingface(config)
     row = FAMILIES[found.family]
+    _survey(found, file, row.names, row)
     return _whole(found, _FileParts(found, file, row.names, row))
 
 
@@ -82,6 +83,7 @@ def from_gguf(metadata: Mapping[str, Any], file: Arrays, *, exact: bool = False)
     config = ModelConfig.from_gguf(metadata, names)
     # What its converter has already done: weights of norms have their 1, linear layers lie as (out, in).
     row = replace(FAMILIES[config.family], norm_offset=0.0, transposed=False, ignored=())
+    _survey(config, file, GGUF_NAMES, row)
     gguf = file if isinstance(file, Gguf) else None
     packed = gguf.packed if gguf is not None and not exact else None
     parts = _FileParts(config, file, GGUF_NAMES, row, packed, gguf.drop if gguf is not None else None)
@@ -137,15 +139,9 @@ class _FileParts:
         return role in self._names and self._name(role, "weight", 0, 0) in self._all
 
     def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
-        if role not in self._names:
-            raise ParseError(f"the part {role} of block {n} is missing", rule="the model needs it.")
-        name = self._name(role, kind, n, e)
-        if name not in self._left:
-            raise ParseError(f"the tensor {name} is missing", rule="the model needs it.")
-        self._left.remove(name)
+        name = self._taken(role, kind, n, e)
         array = np.asarray(self._file.array(name))
-        linear = kind == "weight" and len(shape) == 2 and role not in ("embedding", "places", "head")
-        array = array.T if linear and self._row.transposed else array
+        array = array.T if self._is_transposed(role, shape, kind) else array
         if array.shape != shape:
             raise ParseError(f"the tensor {name} has shape {array.shape}", rule=f"it must be {shape}.")
         floats = self._ordered(role, array.astype(np.float32, copy=False))
@@ -172,6 +168,10 @@ class _FileParts:
                 self._drop(name)
         self._held &= self._left
 
+    def _is_transposed(self, role: str, shape: tuple[int, ...], kind: str) -> bool:
+        linear = kind == "weight" and len(shape) == 2 and role not in ("embedding", "places", "head")
+        return linear and self._row.transposed
+
     def _ordered(self, role: str, rows: NDArray[Any]) -> NDArray[Any]:
         """Rows of q and k with the features of their heads as halves."""
         if self._order is None or role not in ("q", "k", "q_norm", "k_norm"):
@@ -181,7 +181,7 @@ class _FileParts:
     def _taken(self, role: str, kind: str, n: int, e: int) -> str:
         """The name of a tensor, which nobody can have again."""
         if role not in self._names:
-            raise ParseError(f"the family has no name for {role}", rule="its files have no such part.")
+            raise ParseError(f"the part {role} of block {n} is missing", rule="the model needs it.")
         name = self._name(role, kind, n, e)
         if name not in self._left:
             raise ParseError(f"the tensor {name} is missing", rule="the model needs it.")
@@ -201,6 +201,22 @@ class _FileParts:
 
     def _name(self, role: str, kind: str, n: int, e: int) -> str:
         return f"{self._names[role].format(n=n, e=e).removeprefix(self._front)}.{kind}"
+
+
+class _Sizes(_FileParts):
+    """The same without reading: the part of one block stands for that of all, whose names and sizes are checked."""
+
+    def __init__(self, config: ModelConfig, file: Gguf | Folder, names: Mapping[str, str], row: Family) -> None:
+        super().__init__(config, file, names, row)
+        self._layers, self._shapes = config.layers, {name: entry.shape for name, entry in file.entries.items()}
+
+    def take(self, role: str, shape: tuple[int, ...], kind: str = "weight", n: int = 0, e: int = 0) -> Floats:
+        for block in range(self._layers if "{n}" in self._names.get(role, "") else 1):
+            name = self._taken(role, kind, block, e)
+            found = self._shapes[name][::-1] if self._is_transposed(role, shape, kind) else self._shapes[name]
+            if found != shape:
+                raise ParseError(f"the tensor {name} has shape {found}", rule=f"it must be {shape}.")
+        return np.ones((1, *shape[1:]) if len(shape) > 1 else shape, np.float32)
 
 
 class _RandomParts:
@@ -231,6 +247,16 @@ class _RandomParts:
 
     def done(self) -> None:
         """They are in no file."""
+
+
+def _survey(config: ModelConfig, file: Arrays, names: Mapping[str, str], row: Family) -> None:
+    """Refuse a file whose last tensor is missing, too large or one too many before the first one is in memory."""
+    if isinstance(file, Gguf | Folder):
+        parts = _Sizes(config, file, names, row)
+        if config.rope is not None and parts.has("frequencies"):
+            parts.take("frequencies", (config.rope.dim // 2,))
+        build(replace(config, layers=1, windows=config.windows[:1]), parts)
+        parts.finish()
 
 
 def _whole(config: ModelConfig, parts: _FileParts) -> Decoder:

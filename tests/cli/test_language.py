@@ -72,6 +72,13 @@ def test_perplexity(capsys, tmp_path):
     found = json.loads(capsys.readouterr().out)
     assert found["chunks"] == 2
     assert found["value"] > 1
+    against = ["perplexity", "random:tiny", str(text), "--context", "32", "--chunks", "2", "--against"]
+    assert main([*against, "exact", "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert (compared["same_token"], compared["against"]) == (1, "exact")
+    assert compared["value"] == compared["reference"] == pytest.approx(found["value"])
+    assert main([*against, "random:tiny"]) == 0
+    assert "the same token most likely 100.00%" in capsys.readouterr().out
     assert main(["perplexity", "random:tiny", str(tmp_path / "none.txt")]) == 1
     assert "there is no file" in capsys.readouterr().err
 

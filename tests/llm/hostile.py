@@ -131,7 +131,7 @@ def _meanings() -> Iterator[tuple[str, Any]]:
     for key in ("attention.layer_norm_rms_epsilon", "rope.freq_base"):
         for value in (nan, inf, -1.0, 0.0, "1"):
             yield f"llama.{key}", value
-    for value in (0, 1, 7, 10_000, -2):
+    for value in (0, 1, 7, 10_000, 1 << 25, -2):
         yield "llama.rope.dimension_count", value
     yield from (("general.architecture", value) for value in (None, "mamba", 7, "", "llama" * 1000))
     yield from (("general.alignment", value) for value in (8, 1 << 20, 64))

@@ -11,10 +11,10 @@ import pytest
 
 import smelt as sm
 from smelt.errors import ArgumentError, ParseError
-from smelt.formats import write_gguf
+from smelt.formats import Gguf, SafeTensors, write_gguf, write_safetensors
 from smelt.llm.config import ModelConfig, Rope
 from smelt.llm.loading import RANDOM_TYPES, random_config
-from smelt.llm.perplexity import perplexity
+from smelt.llm.perplexity import agreements, perplexity
 from smelt.llm.weights import from_gguf, from_huggingface, load_model, random_model
 from tests.llm.converted import converted
 from tests.llm.test_decoder import SMALL, TOKENS, Held, at_once
@@ -50,6 +50,28 @@ def test_every_tensor_is_needed_and_no_other(name: str, layout: str) -> None:
             load(metadata, Held({**arrays, missing: np.ones((*np.shape(arrays[missing]), 1), np.float32)}))
 
 
+@pytest.mark.parametrize("name", ["llama", "mixtral", "gemma2", "gpt2"])
+def test_a_file_that_lacks_its_last_tensor_is_refused_before_any_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, tensors = CONFIGS[name], random_tensors(CONFIGS[name])
+    metadata, arrays = converted(config, tensors)
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    read: list[str] = []
+    for kind in (Gguf, SafeTensors):
+        monkeypatch.setattr(kind, "array", lambda self, name: read.append(name))
+    for left, change in ((arrays, None), (tensors, None), (arrays, 1), (tensors, 1)):
+        last = next(key for key in reversed(left) if ".2." in key and key.endswith("weight"))
+        wrong = {last: np.ones(3, np.float32)} if change else {}
+        changed = {key: array for key, array in left.items() if key != last} | wrong
+        write_gguf(tmp_path / "model.gguf", metadata, changed)
+        write_safetensors(folder / "model.safetensors", changed)
+        with pytest.raises(ParseError, match=f"{last} (is missing|has shape)"):
+            load_model(tmp_path / "model.gguf" if left is arrays else folder)
+    assert read == []
+
+
 def test_files_of_the_bare_model_and_what_is_no_weight() -> None:
     config, tensors = CONFIGS["gpt2"], random_tensors(CONFIGS["gpt2"])
     bare = {name.removeprefix("transformer."): array for name, array in tensors.items()}
@@ -75,6 +97,22 @@ def test_perplexity_of_what_a_model_knows_nothing_of() -> None:
     assert (result.chunks, result.tokens) == (3, 45)
     assert 28 < result.value < 34
     assert perplexity(random_model(SMALL), tokens, context=32, bos=tokens[0]).value != result.value
+
+
+def test_agreement_with_another_model_is_that_of_their_probabilities() -> None:
+    tokens = np.random.default_rng(0).integers(0, 31, 64).tolist()
+    models = [random_model(SMALL, seed) for seed in (0, 1)]
+    expected = np.zeros(2)
+    for start in (0, 32):
+        p, q = (np.exp(at_once(model, tokens[start : start + 32], 32)[16:31].astype(np.float64)) for model in models)
+        p, q = (x / x.sum(-1, keepdims=True) for x in (p, q))
+        expected += (p.argmax(-1) == q.argmax(-1)).sum(), (q * np.log(q / p)).sum()
+    found = list(agreements(*models, tokens, context=32))[-1]
+    np.testing.assert_allclose((found.same_token, found.divergence), expected / 30, rtol=1e-3)
+    values = [perplexity(model, tokens, context=32).value for model in models]
+    np.testing.assert_allclose((found.value, found.reference), values, rtol=1e-5)
+    with pytest.raises(ArgumentError, match="512 tokens, 8192 positions"):
+        next(agreements(models[0], random_model(random_config("tiny")[0]), tokens, context=32))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +175,7 @@ def test_metadata_that_is_refused() -> None:
         ({"llama.block_count": None}, "block_count is missing"),
         ({"llama.attention.head_count": [4, 4, 4]}, "head_count is"),
         ({"llama.attention.value_length": 16}, "differ in size"),
+        ({"llama.rope.dimension_count": 1 << 25}, "rope turns 33554432"),
         ({"llama.vocab_size": 60}, "token_embd.weight has shape"),
         ({"llama.rope.scaling.type": "longrope", "llama.rope.scaling.factor": 2.0}, "longrope"),
     ]:

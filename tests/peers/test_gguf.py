@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import smelt as sm
 from smelt.formats import Folder, Gguf, write_gguf
 from smelt.formats.blocks import BLOCKS
 
@@ -125,3 +126,65 @@ def test_we_read_folders_of_transformers(tmp_path: Path) -> None:
         theirs = model.state_dict()
         assert set(folder) == set(theirs)
         assert all(np.array_equal(folder.array(name), theirs[name].numpy()) for name in folder)
+
+
+# What llama.cpp rounds the inputs of a format's products to; blocks of 256 take one scale for all.
+WITH_SUMS = ("Q4_1", "Q5_1")
+
+
+def rounded_as_by_llama_cpp(x: Any, name: str) -> Any:
+    """Inputs as its products of bytes see them, and for formats with minimums of their own the sums of their blocks."""
+    if BLOCKS[name].size == 256:
+        blocks = x.reshape(len(x), -1, 256)
+        largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
+        inverse = np.float32(-127) / largest
+        codes = np.minimum(np.rint(inverse * blocks), 127)
+        found = codes.astype(np.float64) / inverse.astype(np.float64)
+        return found.reshape(x.shape), None
+    blocks = x.reshape(len(x), -1, 32)
+    step = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    scaled = blocks * (np.float32(1) / step)
+    codes = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
+    sums = (codes.sum(-1, keepdims=True) * step).astype(np.float16) if name in WITH_SUMS else None
+    return (codes * step.astype(np.float16).astype(np.float64)).reshape(x.shape), sums
+
+
+def random_weights(name: str, rows: int, columns: int, random: Any) -> Any:
+    """Blocks of usual numbers: made where smelt can make them, else any codes with the same scales."""
+    block = BLOCKS[name]
+    if block.fit is not None:
+        return block.quantize(random.normal(size=(rows, columns)).astype(np.float32)).reshape(rows, -1)
+    raw = random.integers(0, 256, (rows, columns // block.size, block.nbytes), np.uint8)
+    for at in {"Q2_K": (80, 82), "Q3_K": (108,)}.get(name, (0,)):
+        raw[..., at : at + 2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
+    return raw.reshape(rows, -1)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+@pytest.mark.parametrize("name", PACKED)
+def test_products_are_as_near_as_those_of_llama_cpp(name: str, spread: float) -> None:
+    """Of both ways of rounding inputs, the distance to exact products of the same codes; and of none at all."""
+    random, block = np.random.default_rng(3), BLOCKS[name]
+    raw = random_weights(name, 96, 1024, random)
+    weights = quants.dequantize(raw, kind(name)).astype(np.float64)
+    x = random.normal(size=(8, 1024)) * np.exp(spread * random.normal(size=1024))  # some inputs are larger
+    x = x.astype(np.float32)
+    exact = x.astype(np.float64) @ weights.T
+
+    def distance(found: Any) -> float:
+        return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+    seen, sums = rounded_as_by_llama_cpp(x, name)
+    if sums is None:
+        theirs = distance(seen @ weights.T)
+    else:  # codes times scales, and minimums times sums that are rounded to half precision
+        minimum = block.apart(raw).minimum.astype(np.float64)
+        centered = weights - np.repeat(minimum, 32, axis=1)
+        theirs = distance(seen @ centered.T + sums[..., 0].astype(np.float64) @ minimum.T)
+    layer = sm.nn.QuantizedLinear(sm.nn.QuantizedWeight(*block.apart(raw)))
+    ours = distance(layer(sm.asarray(x)).numpy())
+    layer.exact = True
+    unrounded = distance(layer(sm.asarray(x)).numpy())
+    print(f"{name}, spread {spread}: {ours:.2e}, llama.cpp {theirs:.2e} ({ours / theirs:.2f} x), exact {unrounded:.1e}")
+    assert ours <= 1.2 * theirs
+    assert unrounded <= 1e-5
