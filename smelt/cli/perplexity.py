@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from smelt.cli import language
+from smelt.cli.options import integer
+from smelt.cli.working import Working
 
 _EXAMPLES: Final = """  smelt perplexity smollm2 book.txt
   smelt perplexity model.gguf book.txt --context 1024 --chunks 20 --json
@@ -24,10 +26,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one = language.parser("perplexity", "How surprised a language model is by a text: less is better.", _EXAMPLES)
     one.add_argument("model", help=language.MODEL)
     one.add_argument("file", type=Path, help="the text, in UTF-8")
-    one.add_argument("--context", type=int, default=512, help="tokens of a chunk (512)")
-    one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
+    one.add_argument("--context", type=integer(2), default=512, help="tokens of a chunk (512)")
+    one.add_argument("--chunks", type=integer(1), metavar="N", help="only the first N")
     one.add_argument("--exact", action="store_true", help="round no inputs of layers to 8 bits")
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    language.add_quiet(one)
     one.set_defaults(run=main)
     return one.parse_args(words)
 
@@ -46,15 +49,21 @@ def main(arguments: argparse.Namespace) -> int:
         text = arguments.file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(f"{arguments.file} is no text in UTF-8") from None
-    with language.fetching(arguments.model) as report:
+    with language.fetching(arguments.model, arguments.quiet) as report:
         model, tokenizer, _ = loading.opened(arguments.model, report, exact=arguments.exact)
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
     bos = tokenizer.bos if tokenizer.add_bos else None
-    with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
+    count = len(tokens) // arguments.context
+    enabled = sys.stderr.isatty() and not arguments.quiet
+    with (
+        Progress[None](total=count, label="chunks", stream=sys.stderr, enabled=enabled) as bar,
+        Working("chunks", quiet=arguments.quiet or enabled) as at,
+    ):
         for found in perplexity.perplexities(model, tokens, arguments.context, bos):
             bar.advance(perplexity=found.value)
+            at.report(bar.done, count)
     facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
     line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"
     print(json.dumps(facts) if arguments.json else line)
