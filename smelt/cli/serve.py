@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +19,7 @@ _EXAMPLES: Final = """  smelt serve                            SmolLM2 at http:/
     -d '{"messages": [{"role": "user", "content": "Hello"}], "stream": true}'
 
 Any client of OpenAI's API works: its base URL is http://127.0.0.1:8080/v1. Also: /health, /metrics
+Ctrl-C lets answers finish for 5 seconds, and a second one ends at once.
 """
 
 
@@ -28,7 +28,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one = language.parser("serve", "Answer the requests of other programs, by OpenAI's protocol.", _EXAMPLES)
     language.add_model(one, positional=True)
     one.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); others need a key")
-    one.add_argument("--port", type=integer(0, 65535), default=8080, help="(8080)")
+    one.add_argument("--port", type=integer(0, 65535), default=8080, help="(8080); 0: one that is free")
     one.add_argument("--slots", type=integer(1, 64), default=4, help="how many requests are answered at once (4)")
     one.add_argument(
         "--queue", type=integer(1), default=64, help="how many more may wait; others are told to come back (64)"
@@ -55,12 +55,9 @@ def main(arguments: argparse.Namespace) -> int:
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
         with language.counted("compiling", arguments.quiet) as report:
             model.compile(report)
-        where = f"http://{arguments.host}:{arguments.port}/v1"
+        where = f"http://{arguments.host}:{at.getsockname()[1]}/v1"
         without = "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
         guard = f"keys: {len(keys)}" if keys else without
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
-        # uvicorn has ended all requests when it says that it was interrupted.
-        with contextlib.suppress(KeyboardInterrupt):
-            limits = serve.Limits(arguments.timeout, arguments.max_tokens)
-            serve.run(model, at, allowed, limits)
-    return 0
+        limits = serve.Limits(arguments.timeout, arguments.max_tokens)
+        return 0 if serve.run(model, at, allowed, limits) else 130

@@ -223,6 +223,14 @@ class Engine:
         while self._calls:
             self._calls.popleft()[1].cancel()
 
+    def cancel(self) -> int:
+        """End all requests before the next step; how many there were."""
+        with self._wake:
+            handles = [handle for handle in (*self.waiting, *list(self.running)) if not handle.cancelled]
+            for handle in handles:
+                handle.cancel()
+        return len(handles)
+
     def check_prompt(self, prompt: Sequence[int]) -> None:
         """Refuse tokens that cannot be read: none, too many, or such that the model does not have."""
         context, vocabulary = self.programs.context, self.programs.vocabulary
@@ -270,7 +278,7 @@ class Engine:
 
     def _compile_choices(self, batch: int) -> None:
         logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
-        for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
+        for sampling in (GREEDY, Sampling(top_k=2), Sampling(frequency=1.0, logprobs=0)):
             choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
 
     def call(self, function: Callable[[], T]) -> Future[T]:

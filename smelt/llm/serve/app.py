@@ -422,12 +422,14 @@ def bound(host: str, port: int, keys: Mapping[str, str] | None) -> socket.socket
     return made
 
 
-def run(model: LanguageModel, at: socket.socket, keys: Mapping[str, str] | None, limits: Limits | None = None) -> None:
-    """Serve at an address until interrupted."""
-    import uvicorn
+def run(model: LanguageModel, at: socket.socket, keys: Mapping[str, str] | None, limits: Limits | None = None) -> bool:
+    """Serve at an address until interrupted; whether answers could end, and nobody interrupted that, too."""
+    from smelt.llm.serve.ending import Ending
 
     app = application(model, keys, limits, everybody=at.getsockname()[0] not in LOOPBACK)
-    uvicorn.Server(configured(app)).run(sockets=[at])
+    server = Ending(configured(app), model.engine)
+    server.run(sockets=[at])
+    return not server.was_forced
 
 
 def configured(app: Any, **options: Any) -> Any:
