@@ -46,7 +46,7 @@ def test_servers_are_asked_the_same_and_nothing_twice() -> None:
         api = Hosted(f"http://127.0.0.1:{client.port}/v1")
         for seed in (1, 1, 2):
             prompts: list[list[int]] = []
-            client.model.tokens = lambda prompt, to=prompts: to.append(true(prompt)) or to[-1]  # type: ignore
+            client.model.tokens = lambda prompt, tools=(), to=prompts: to.append(true(prompt)) or to[-1]  # type: ignore
             clients.load(api, "tiny", clients=1, requests=4, read=8, write=1, seed=seed)
             asked.append(prompts)
         assert asked[0] == asked[1] != asked[2]

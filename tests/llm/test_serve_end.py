@@ -34,6 +34,8 @@ class Serving:
         self.client, self.server, self.thread, self.said = client, server, thread, said
         self.held: Any = client.model.programs
 
+        self.open = contextlib.ExitStack()  # what the client has open
+
     def interrupt(self) -> None:
         self.server.handle_exit(signal.SIGINT, None)
 
@@ -41,7 +43,8 @@ class Serving:
         connection = http.client.HTTPConnection("127.0.0.1", self.client.port, timeout=30)
         connection.request("POST", TEXT, json.dumps(LONG), {"content-type": "application/json"})
         self.held.go_on.release(3)
-        return connection.getresponse()
+        self.open.callback(connection.close)
+        return self.open.enter_context(connection.getresponse())
 
 
 @contextlib.contextmanager
@@ -55,7 +58,13 @@ def serving() -> Iterator[Serving]:
     thread.start()
     try:
         until(lambda: server.started)
-        yield Serving(client, server, thread, said)
+        at = Serving(client, server, thread, said)
+        at.held.go_on.release(1000)
+        assert client.ask(TEXT, LONG).status == 200  # so that nothing is compiled while somebody waits
+        while at.held.go_on.acquire(blocking=False):
+            pass
+        with at.open:
+            yield at
     finally:
         model.programs.go_on.release(10_000)  # type: ignore[attr-defined]
         server.should_exit = True
@@ -73,12 +82,13 @@ def test_a_server_without_requests_ends_at_once_and_says_nothing() -> None:
         assert not at.server.was_forced
 
 
-def test_answers_may_finish() -> None:
+def test_answers_may_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending.Ending, "seconds", 30)
     with serving() as at:
         response = at.stream()
         at.interrupt()
         until(lambda: at.said)
-        assert at.said == ["waiting for 1 answer, 5 s at most; Ctrl-C once more ends at once"]
+        assert at.said == ["waiting for 1 answer, 30 s at most; Ctrl-C once more ends at once"]
         at.held.go_on.release(10_000)
         assert response.read().endswith(b"data: [DONE]\n\n")
         at.thread.join(30)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 
 from smelt.llm.engine import Engine
 
 __all__ = ["Ending"]
+
+
+_LATE: Final = 5  # seconds after which connections are closed whose answers could not be cut
 
 
 def _on_stderr(text: str) -> None:
@@ -28,6 +32,7 @@ class Ending(uvicorn.Server):  # type: ignore[misc]
     seconds = 5.0  # that answers may take to finish
 
     def __init__(self, config: Any, engine: Engine, tell: Callable[[str], None] = _on_stderr) -> None:
+        config.timeout_graceful_shutdown = math.ceil(self.seconds) + _LATE
         super().__init__(config)
         self._engine, self._tell = engine, tell
         self._loop: asyncio.AbstractEventLoop | None = None
