@@ -121,12 +121,12 @@ class Calls:
                 if not is_certain:
                     break
             else:
-                calls, text = self._body(final)
-                if text is None:
+                body = self._body(final)
+                if body is None:
                     break
-                found += calls
-                self.count += len(calls)
-                said += self._spoken(text)
+                found += body[0]
+                self.count += len(body[0])
+                said += self._spoken(body[1])
         return said, found
 
     def _spoken(self, text: str) -> str:
@@ -150,11 +150,11 @@ class Calls:
         self._held = held[len(held) - keep :]
         return held[: len(held) - keep], False
 
-    def _body(self, final: bool) -> tuple[list[Call], str | None]:
-        """The calls between their marks, and the text that they are if they are none; no text yet: `None`."""
+    def _body(self, final: bool) -> tuple[list[Call], str] | None:
+        """The calls between their marks, or the text that they are if they are none; `None` before the end."""
         body, end, rest = self._held.partition(self._form.end) if self._form.end else (self._held, "", "")
         if not end and not final:
-            return [], None
+            return None
         calls = _read(body, self._form, self._names)
         text = "" if calls else f"{self._begun}{body}{end}"
         self._held, self._begun = rest, None
@@ -179,7 +179,7 @@ def _read(text: str, form: Form, names: frozenset[str]) -> list[Call]:
 def _call(value: Any, form: Form, names: frozenset[str]) -> Call | None:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or value["name"] not in names:
         return None
-    given = next((value[key] for key in (form.arguments, "arguments", "parameters") if key in value), {})
+    given: Any = next((value[key] for key in (form.arguments, "arguments", "parameters") if key in value), {})
     if isinstance(given, str):  # JSON within JSON, as some models write it
         try:
             given = json.loads(given)

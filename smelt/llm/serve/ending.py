@@ -30,6 +30,7 @@ class Ending(uvicorn.Server):  # type: ignore[misc]
     """
 
     seconds = 5.0  # that answers may take to finish
+    should_exit: bool
 
     def __init__(self, config: Any, engine: Engine, tell: Callable[[str], None] = _on_stderr) -> None:
         config.timeout_graceful_shutdown = math.ceil(self.seconds) + _LATE
