@@ -6,7 +6,8 @@ by nobody else. A library is loaded from the very descriptor whose bytes were ve
 (temporary file, fsync, rename), so any number of processes may share one cache.
 
 Nothing here raises because of the state of the disk: an entry that is damaged, foreign or half-written is dropped with
-one warning a process and reads as absent, and a folder that cannot be trusted or written means working without a cache.
+one warning a process and reads as absent, and a folder that cannot be trusted or written means working without a
+cache, after a line that says so.
 """
 
 from __future__ import annotations
@@ -223,9 +224,12 @@ class DiskCache:
         warnings.warn_explicit(text, UserWarning, *place)
 
     def _warn(self, error: OSError) -> None:
-        if not self._warned and settings().debug >= 1:
+        passing = isinstance(error, FileNotFoundError) and self.problem() is None  # what others have just removed
+        if not self._warned and not passing:
             self._warned = True
-            print(f"smelt: working without the cache in {self.root}: {error.strerror or error}", file=sys.stderr)
+            why = f"nothing can be kept in {self.root}: {(error.strerror or str(error)).lower()}"
+            what = "What is compiled now is compiled anew each time; SMELT_CACHE_DIR names another folder"
+            print(f"smelt: {why}. {what}.", file=sys.stderr)
 
 
 def open_library(name: str) -> ctypes.CDLL:

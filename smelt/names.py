@@ -73,7 +73,7 @@ def _meant(module: str, name: str, names: Sequence[str]) -> str:
         or (has_functions and NAMES["smelt"].get(name))
         or (module == "smelt" and _of_numpy(name))
         or (has_functions and _as_layer(name))
-        or _guess(_elsewhere(name) or nearest(name, names))
+        or guess(_elsewhere(name) or nearest(name, names))
     )
 
 
@@ -106,12 +106,13 @@ def missing_attribute(value: Any, name: str, kind: str) -> AttributeError:
                 return f"Write {found}(x)."
             if found := NAMES["smelt"].get(name.rstrip("_")) or _of_numpy(name):
                 return found
-        return _guess(nearest(name, [other for other in dir(value) if not other.startswith("_")]))
+        return guess(nearest(name, [other for other in dir(value) if not other.startswith("_")]))
 
     return UnknownNameError(message, hint)
 
 
-def _guess(name: str | None) -> str:
+def guess(name: str | None) -> str:
+    """The question whether a name was meant; nothing without one."""
     return f"Did you mean {name}?" if name else ""
 
 
@@ -244,5 +245,5 @@ def _in_own_words(function: Callable[..., Any], name: str, given: dict[str, Any]
 
 def _unknown_word(name: str, word: str, own: list[str]) -> ArgumentError:
     near = nearest(word, own)
-    hint = TOLD.get(word) or _guess(near) or f"It takes: {', '.join(own)}."
+    hint = TOLD.get(word) or guess(near) or f"It takes: {', '.join(own)}."
     return ArgumentError(f"{name}: there is no argument {word!r}", hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import subprocess
@@ -245,19 +246,31 @@ def test_a_folder_in_the_place_of_an_entry_makes_room_for_it(cache: DiskCache, i
     assert cache.load_bytes("record", KEY) == DATA
 
 
-@pytest.mark.parametrize("debug", [0, 1])
-def test_an_unusable_folder_means_working_without(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], debug: int
+@pytest.mark.parametrize("below", ["", "cache"])
+def test_an_unusable_folder_means_working_without_after_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], below: str
 ) -> None:
     (tmp_path / "file").write_text("in the way")
-    cache = DiskCache(tmp_path / "file" / "cache")
-    with configure(debug=debug):
-        for _ in range(3):
-            cache.store_bytes("record", KEY, DATA)
-            assert cache.load_bytes("record", KEY) is None
+    cache = DiskCache(tmp_path / "file" / below)
+    for _ in range(3):
+        cache.store_bytes("record", KEY, DATA)
+        assert cache.load_bytes("record", KEY) is None
     said = capsys.readouterr().err
-    assert said.count("\n") == debug
-    assert ("working without the cache" in said) == bool(debug)
+    assert said.count("\n") == 1
+    assert f"nothing can be kept in {tmp_path / 'file' / below}: not a directory" in said
+    assert "compiled anew each time" in said
+
+
+def test_a_folder_that_may_only_be_read_is_told(
+    cache: DiskCache, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("smelt.diskcache.write_whole", refused)
+    cache.store_bytes("record", KEY, DATA)
+    cache.store_bytes("record", KEY, DATA)
+    assert capsys.readouterr().err.count("permission denied. What is compiled now is compiled anew") == 1
 
 
 def test_a_missing_descriptor_does_not_cost_an_entry(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:

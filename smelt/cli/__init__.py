@@ -76,9 +76,10 @@ class _Wide(argparse.RawDescriptionHelpFormatter):
 
 
 def _parser() -> argparse.ArgumentParser:
+    from smelt.cli.options import Parser
     from smelt.config import VERSION
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="smelt",
         description="A deep-learning compiler with a tensor library on top.",
         epilog=_EXAMPLES,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from smelt.cli import language
+from smelt.cli.options import integer
 
 if TYPE_CHECKING:
     from smelt.llm import hosted
@@ -36,7 +37,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("--hosted", metavar="URL", help="the base URL; by default that of the environment")
     one.add_argument("--hosted-model", metavar="NAME", help="the model to ask there; by default the first one listed")
     one.add_argument("--list", action="store_true", help="list the models there, and ask nothing")
-    one.add_argument("-n", "--tokens", type=int, default=128, help="the most tokens of an answer (128)")
+    one.add_argument("-n", "--tokens", type=integer(1), default=128, help="the most tokens of an answer (128)")
     one.add_argument("--json", action="store_true", help="print JSON instead of columns")
     one.set_defaults(run=main)
     return one.parse_args(words)

@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from smelt.cli import language
@@ -28,13 +27,14 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
     one = language.parser("convert", "Write a model as another kind of file.", _EXAMPLES)
     one.add_argument("source", help=language.MODEL)
-    one.add_argument("target", type=Path, help="a file that ends in .gguf, or a folder that is not there yet")
+    one.add_argument("target", help="a file that ends in .gguf, or a folder that is not there yet")
     one.add_argument(
         "--type", metavar="TYPE", help=f"of matrices: {', '.join(conversion.TYPES)}; by default as they are"
     )
     one.add_argument("--search", action="store_true", help="look for better scales: slower, up to a tenth more exact")
     one.add_argument("--force", action="store_true", help="replace a file that is there")
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    language.add_quiet(one)
     one.set_defaults(run=main)
     return one.parse_args(words)
 
@@ -42,18 +42,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def main(arguments: argparse.Namespace) -> int:
     """Convert, with a progress bar on stderr."""
     from smelt.llm import conversion, models
-    from smelt.train import Progress
 
-    with language.fetching(arguments.source) as report:
+    options = {"search": arguments.search, "replaces": arguments.force}
+    conversion.check(arguments.target, arguments.type, replaces=arguments.force)
+    with language.fetching(arguments.source, arguments.quiet) as report:
         source = models.find(arguments.source, report)
     began = time.monotonic()
-    with Progress[None](label="converting") as bar:
-
-        def told(done: int, total: int) -> None:
-            bar.total = total // 1_000_000
-            bar.advance(max(done // 1_000_000 - bar.done, 0))
-
-        options = {"search": arguments.search, "replaces": arguments.force}
+    with language.counted("converting", arguments.quiet, 1_000_000) as told:
         found = conversion.convert(source, arguments.target, arguments.type, report=told, **options)
     facts = {
         "source": str(source),

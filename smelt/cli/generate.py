@@ -6,9 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from smelt.cli import language
+from smelt.cli.options import integer
+from smelt.cli.working import Working
 
 _EXAMPLES: Final = """  smelt generate "The capital of France is"
   smelt generate "Once upon a time" --model story.gguf -n 200 --temperature 0.9
@@ -24,11 +27,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one = language.parser("generate", "Let a language model continue a text.", _EXAMPLES)
     one.add_argument("prompt", help="the text; - reads it from stdin")
     language.add_model(one, positional=False)
-    one.add_argument("-n", "--tokens", type=int, default=128, help="the most tokens to write (128)")
+    one.add_argument("-n", "--tokens", type=integer(1), default=128, help="the most tokens to write (128)")
     one.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before this; more than once")
     one.add_argument("--ignore-end", action="store_true", help="never let the model end the text by itself")
     one.add_argument("--chat", action="store_true", help="take the prompt as a message, by the model's chat template")
-    one.add_argument("--logprobs", type=int, metavar="K", help="JSON: log-probabilities of the K most likely tokens")
+    one.add_argument(
+        "--logprobs", type=integer(0, 20), metavar="K", help="JSON: log-probabilities of the K most likely tokens"
+    )
     one.add_argument("--json", action="store_true", help="print JSON: prompt_tokens, tokens, text, finish_reason")
     language.add_sampling(one)
     one.set_defaults(run=main)
@@ -37,18 +42,20 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the text to stdout as it comes, or all as JSON."""
+    sampling = language.sampling_of(arguments, logprobs=arguments.logprobs)
     text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
     with language.opened(arguments) as model:
-        bias = dict.fromkeys(model.tokenizer.stops, -float("inf")) if arguments.ignore_end else {}
-        sampling = language.sampling_of(arguments, bias=bias, logprobs=arguments.logprobs)
+        if arguments.ignore_end:
+            sampling = replace(sampling, bias=dict.fromkeys(model.tokenizer.stops, -float("inf")))
         prompt = model.tokens([{"role": "user", "content": text}] if arguments.chat else text)
         options = {"max_tokens": arguments.tokens, "stop": arguments.stop}
         if not arguments.json:
-            for piece in model.chat(prompt, sampling, **options):
+            for piece in language.soon(model.chat(prompt, sampling, **options), quiet=arguments.quiet):
                 print(piece, end="", flush=True)
             print()
             return 0
-        answer = model.generate(prompt, sampling, **options)
+        with Working("writing", quiet=arguments.quiet):
+            answer = model.generate(prompt, sampling, **options)
         found = {
             "model": model.name,
             "prompt_tokens": prompt,

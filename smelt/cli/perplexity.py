@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.cli import language
+from smelt.cli.options import integer
+from smelt.cli.working import Working
 
 if TYPE_CHECKING:
     from smelt.llm.decoder import Decoder
@@ -31,8 +33,8 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one = language.parser("perplexity", "How surprised a language model is by a text: less is better.", _EXAMPLES)
     one.add_argument("model", help=language.MODEL)
     one.add_argument("file", type=Path, help="the text, in UTF-8")
-    one.add_argument("--context", type=int, default=512, help="tokens of a chunk (512)")
-    one.add_argument("--chunks", type=int, metavar="N", help="only the first N")
+    one.add_argument("--context", type=integer(2), default=512, help="tokens of a chunk (512)")
+    one.add_argument("--chunks", type=integer(1), metavar="N", help="only the first N")
     one.add_argument("--exact", action="store_true", help="round no inputs of layers to 8 bits")
     language.add_cache(one)
     one.add_argument(
@@ -41,6 +43,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
         "are from these; exact: this model itself",
     )  # fmt: skip
     one.add_argument("--json", action="store_true", help="print JSON instead of a line")
+    language.add_quiet(one)
     one.set_defaults(run=main)
     return one.parse_args(words)
 
@@ -59,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
         text = arguments.file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(f"{arguments.file} is no text in UTF-8") from None
-    model, tokenizer = _opened(arguments.model, arguments.exact)
+    model, tokenizer = _opened(arguments.model, arguments.exact, arguments.quiet)
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
@@ -67,13 +70,20 @@ def main(arguments: argparse.Namespace) -> int:
     common = (tokens, arguments.context, tokenizer.bos if tokenizer.add_bos else None, kind)
     results: Iterator[Any] = perplexity.perplexities(model, *common)
     if arguments.against is not None:
-        other, others = _opened(arguments.model if arguments.against == "exact" else arguments.against, True)
+        against = arguments.model if arguments.against == "exact" else arguments.against
+        other, others = _opened(against, True, arguments.quiet)
         if others.encode(text[:_SAMPLE]) != tokenizer.encode(text[:_SAMPLE]):
             raise ArgumentError(f"{arguments.against} makes other tokens of the text", rule="both read the same ones.")
         results = perplexity.agreements(model, other, *common)
-    with Progress[None](total=len(tokens) // max(arguments.context, 1), label="chunks", stream=sys.stderr) as bar:
+    count = len(tokens) // arguments.context
+    enabled = sys.stderr.isatty() and not arguments.quiet
+    with (
+        Progress[None](total=count, label="chunks", stream=sys.stderr, enabled=enabled) as bar,
+        Working("chunks", quiet=arguments.quiet or enabled) as at,
+    ):
         for found in results:
             bar.advance(perplexity=found.value)
+            at.report(bar.done, count)
     facts = {"model": arguments.model, "context": arguments.context, **found._asdict()}
     line = f"perplexity {found.value:.4f} ({found.chunks} chunks of {arguments.context}, {found.tokens} tokens scored)"
     if arguments.against is not None:
@@ -84,8 +94,8 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str, exact: bool) -> tuple[Decoder, Tokenizer]:
+def _opened(name: str, exact: bool, quiet: bool) -> tuple[Decoder, Tokenizer]:
     from smelt.llm import loading
 
-    with language.fetching(name) as report:
+    with language.fetching(name, quiet) as report:
         return loading.opened(name, report, exact=exact)[:2]

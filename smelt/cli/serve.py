@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from smelt.cli import language
+from smelt.cli.options import integer, number
 
 _EXAMPLES: Final = """  smelt serve                            SmolLM2 at http://127.0.0.1:8080/v1
   smelt serve model.gguf --slots 8 --context 4096
@@ -19,6 +19,7 @@ _EXAMPLES: Final = """  smelt serve                            SmolLM2 at http:/
     -d '{"messages": [{"role": "user", "content": "Hello"}], "stream": true}'
 
 Any client of OpenAI's API works: its base URL is http://127.0.0.1:8080/v1. Also: /health, /metrics
+Ctrl-C lets answers finish for 5 seconds, and a second one ends at once.
 """
 
 
@@ -27,11 +28,13 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     one = language.parser("serve", "Answer the requests of other programs, by OpenAI's protocol.", _EXAMPLES)
     language.add_model(one, positional=True)
     one.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1); others need a key")
-    one.add_argument("--port", type=int, default=8080, help="(8080)")
-    one.add_argument("--slots", type=int, default=4, help="how many requests are answered at once (4)")
-    one.add_argument("--queue", type=int, default=64, help="how many more may wait; others are told to come back (64)")
-    one.add_argument("--timeout", type=float, default=300.0, help="seconds that a request may take (300)")
-    one.add_argument("--max-tokens", type=int, metavar="N", help="the most tokens of any answer")
+    one.add_argument("--port", type=integer(0, 65535), default=8080, help="(8080); 0: one that is free")
+    one.add_argument("--slots", type=integer(1, 64), default=4, help="how many requests are answered at once (4)")
+    one.add_argument(
+        "--queue", type=integer(1), default=64, help="how many more may wait; others are told to come back (64)"
+    )
+    one.add_argument("--timeout", type=number(0.001), default=300.0, help="seconds that a request may take (300)")
+    one.add_argument("--max-tokens", type=integer(1), metavar="N", help="the most tokens of any answer")
     one.add_argument(
         "--api-key", action="append", default=[], metavar="KEY",
         help="a key that lets in, besides that in SMELT_API_KEY; one for each who asks. Lists of processes show it",
@@ -45,25 +48,16 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def main(arguments: argparse.Namespace) -> int:
     """Compile everything, then serve until interrupted."""
     from smelt.llm import serve
-    from smelt.train import Progress
 
     keys = serve.gathered(arguments.api_key, arguments.api_keys)
     allowed = keys or ({} if arguments.no_key else None)
     at = serve.bound(arguments.host, arguments.port, allowed)
     with language.opened(arguments, arguments.slots, arguments.queue) as model:
-        with Progress[None](label="compiling") as bar:
-
-            def report(done: int, total: int) -> None:
-                bar.total = total
-                bar.advance(done - bar.done)
-
+        with language.counted("compiling", arguments.quiet) as report:
             model.compile(report)
-        where = f"http://{arguments.host}:{arguments.port}/v1"
+        where = f"http://{arguments.host}:{at.getsockname()[1]}/v1"
         without = "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
         guard = f"keys: {len(keys)}" if keys else without
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
-        # uvicorn has ended all requests when it says that it was interrupted.
-        with contextlib.suppress(KeyboardInterrupt):
-            limits = serve.Limits(arguments.timeout, arguments.max_tokens)
-            serve.run(model, at, allowed, limits)
-    return 0
+        limits = serve.Limits(arguments.timeout, arguments.max_tokens)
+        return 0 if serve.run(model, at, allowed, limits) else 130

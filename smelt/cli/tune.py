@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from smelt.cli import choices, selftest
+from smelt.cli import choices, options, selftest
 
 _EXAMPLES: Final = """examples:
   smelt tune train.py                        run a script, find faster schedules for its kernels, and keep them
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     """The words of the command."""
     shown = argparse.RawDescriptionHelpFormatter
     description = "Choices that were measured to be faster than the default ones."
-    top = argparse.ArgumentParser("smelt tune", description=description, epilog=_EXAMPLES, formatter_class=shown)
+    top = options.Parser("smelt tune", description=description, epilog=_EXAMPLES, formatter_class=shown)
     top.set_defaults(run=lambda _: top.print_help())
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 

@@ -7,6 +7,8 @@ does, answers are written behind `at` tokens, none unless said, and of a prompt 
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -18,8 +20,10 @@ from typing import Any, Final
 
 from smelt.errors import ArgumentError
 from smelt.llm import models
+from smelt.names import guess, nearest
 
-CONTENDERS: Final = ("smelt", "llama.cpp", "transformers")
+# and what has to be installed for them
+CONTENDERS: Final = {"smelt": (), "llama.cpp": ("xllamacpp",), "transformers": ("transformers", "torch")}
 _PROBED: Final = 1 << 28  # bytes that are read to see how fast memory is
 _PATIENCE: Final = 5.0  # seconds for a contender to end by itself
 
@@ -36,13 +40,13 @@ def measure(
     peers: Sequence[str] = (),
     rounds: int = 3,
     report: Callable[[str], None] = lambda text: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
     """A row for each contender, number of threads and kind of work: the median of the rounds, in tokens per second.
-    What is written comes behind `context` tokens. smelt keeps keys and values as `cache_type` says.
+    What is written comes behind `context` tokens. smelt keeps keys and values as `cache_type` says. `warn` hears of those
+    that cannot be measured; others still are.
     """
-    for peer in peers:
-        if peer not in CONTENDERS:
-            raise ArgumentError(f"there is no contender {peer!r:.40}", rule=f"they are {', '.join(CONTENDERS)}.")
+    peers = present(peers, warn)
     tasks = [{"read": read}] * (read > 0) + [
         {"write": write, "batch": batch, "at": context} for batch in batches if write > 0
     ]
@@ -50,20 +54,37 @@ def measure(
     for count in threads:
         names = ("smelt", *(peer for peer in peers if peer != "smelt"))
         running = [_Contender(name, model, count, tasks, cache_type) for name in names]
+        work: list[tuple[str, Mapping[str, int] | None]] = [("loading", None)]
+        work += [(f"round {number + 1} of {rounds}", task) for number in range(rounds) for task in tasks]
         try:
-            for contender in running:
-                report(f"{contender.name}, {count} threads: loading")
-                contender.start()
-            for number in range(rounds):
-                for task in tasks:
-                    for contender in running:
-                        report(f"{contender.name}, {count} threads: round {number + 1} of {rounds}")
-                        contender.run(task)
+            for label, task in work:
+                for contender in list(running):
+                    report(f"{contender.name}, {count} threads: {label}")
+                    try:
+                        contender.start() if task is None else contender.run(task)
+                    except (ArgumentError, BrokenPipeError):
+                        warn(f"{contender.name} could not be measured; what it said is above")
+                        running.remove(contender)
+                        contender.stop()
             rows += [row for contender in running for row in contender.rows()]
         finally:
             for contender in running:
                 contender.stop()
     return rows
+
+
+def present(peers: Sequence[str], warn: Callable[[str], None]) -> list[str]:
+    """The peers that are installed; `warn` hears what the others need, and a name that nobody has is an error."""
+    found = []
+    for peer in peers:
+        if peer not in CONTENDERS:
+            rule = f"they are {', '.join(CONTENDERS)}."
+            raise ArgumentError(f"there is no contender {peer!r:.40}", rule=rule, hint=guess(nearest(peer, CONTENDERS)))
+        if all(importlib.util.find_spec(module) for module in CONTENDERS[peer]):
+            found.append(peer)
+        else:
+            warn(f"{peer} is not measured: pip install {' '.join(CONTENDERS[peer])}")
+    return found
 
 
 class _Contender:
@@ -97,7 +118,7 @@ class _Contender:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise ArgumentError(f"{self.name} could not be measured", hint="What it said is above.")
+            raise ArgumentError(f"{self.name} could not be measured")
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -124,7 +145,8 @@ class _Contender:
         """End the process."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

@@ -52,6 +52,11 @@ class ChatTemplate:
         self._names = {f"{name}_token": token for name, token in tokenizer.special_names().items()}
         self._answer: Callable[[str], dict[str, str]] = rendering.answer if trusted else _Child().answer
 
+    @property
+    def text(self) -> str:
+        """The template itself."""
+        return self._text
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],

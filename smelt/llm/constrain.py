@@ -81,6 +81,11 @@ class Grammars:
         _check_size(pattern)
         return self._made(self._guidance.LLMatcher.grammar_from_regex(pattern))
 
+    def lark(self, text: str) -> Grammar:
+        """Text of a grammar in llguidance's variant of Lark's language."""
+        _check_size(text)
+        return self._made(self._guidance.LLMatcher.grammar_from_lark(text))
+
     def _made(self, grammar: str) -> Grammar:
         matcher = self._guidance.LLMatcher(self._tokenizer, grammar, log_level=0)
         found = Grammar(matcher, self._size)

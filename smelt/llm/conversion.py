@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import unicodedata
@@ -32,6 +33,7 @@ from smelt.llm.described import gguf_metadata, huggingface_config
 from smelt.llm.layouts import Tensor, renamed
 from smelt.llm.tokens import Tokenizer
 from smelt.llm.tokens import writing as tokenizers
+from smelt.names import guess, nearest
 
 __all__ = ["Converted", "convert", "TYPES"]
 
@@ -42,6 +44,7 @@ _PLAIN: Final = ("F32", "F16", "BF16")
 _HEAD: Final = "Q8_0"  # of the head in files of fewer bits: it alone decides between tokens
 # What rows get that are no multiple of a format's blocks, as others do it; then half precision.
 _INSTEAD: Final = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+_FILE: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,11}")  # how names of files end, and not 2.5-Instruct
 _SHARD: Final = 1 << 30  # bytes of tensors in one file of a folder
 _COPIED: Final = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 _WORST: Final = 0.5  # relative error of a tensor that is believed
@@ -77,22 +80,9 @@ def convert(
     `kind` is the type of its matrices, one of `TYPES`; by default they stay as they are, and blocks become float16 in
     folders. `search` looks for better scales, which takes several times as long. A file is replaced only if `replaces`.
     """
+    check(target, kind, replaces=replaces)
+    to_gguf, wanted = _is_gguf(target), None if kind is None else kind.upper()
     source, target = Path(source), Path(target)
-    wanted = None if kind is None else kind.upper()
-    if wanted is not None and wanted.lower() not in TYPES:
-        raise ArgumentError(f"convert: there is no type {kind!r:.40}", rule=f"types are {', '.join(TYPES)}.")
-    to_gguf = target.suffix == ".gguf"
-    if not to_gguf and wanted not in (None, *_PLAIN):
-        raise ArgumentError(
-            f"convert: folders have no {kind}",
-            rule="they have f32, f16 or bf16.",
-            hint="Name a file that ends in .gguf.",
-        )
-    if target.exists() and not (replaces and target.is_file() and to_gguf):
-        hint = "--force replaces a file." if to_gguf else "Name another folder, or remove this one."
-        raise ArgumentError(f"convert: {target} is there already", hint=hint)
-    if not target.absolute().parent.is_dir():
-        raise MissingFileError(f"convert: there is no folder {target.absolute().parent}")
     if not source.exists():
         raise MissingFileError(f"convert: there is no model at {source}")
     file: Gguf | Folder = Folder(source) if source.is_dir() else Gguf(source)
@@ -108,6 +98,38 @@ def convert(
         nbytes = sum(f.stat().st_size for f in ([path] if to_gguf else path.iterdir()))
         os.replace(path, target)
     return Converted(target, dict(Counter(made.formats)), nbytes, error, plan.notes)
+
+
+def check(target: str | os.PathLike[str], kind: str | None, *, replaces: bool = False) -> None:
+    """Refuse a target or a type that cannot be, before anything is read."""
+    place, to_gguf = Path(target), _is_gguf(target)
+    if kind is not None and kind.lower() not in TYPES:
+        raise ArgumentError(
+            f"convert: there is no type {kind!r:.40}",
+            rule=f"types are {', '.join(TYPES)}.",
+            hint=guess(nearest(kind.lower(), TYPES)),
+        )
+    if not to_gguf and not os.fspath(target).endswith(os.sep) and _FILE.fullmatch(place.suffix):
+        raise ArgumentError(
+            f"convert: {place.name!r:.80} is neither a GGUF file nor a folder",
+            rule="a file ends in .gguf, and other endings of files mean nothing here.",
+            hint=f"Write {place.stem}.gguf, or {place.name}/ for a folder of this name.",
+        )
+    if not to_gguf and kind is not None and kind.upper() not in _PLAIN:
+        raise ArgumentError(
+            f"convert: folders have no {kind}",
+            rule="they have f32, f16 or bf16.",
+            hint="Name a file that ends in .gguf.",
+        )
+    if place.exists() and not (replaces and place.is_file() and to_gguf):
+        hint = "--force replaces a file." if to_gguf else "Name another folder, or remove this one."
+        raise ArgumentError(f"convert: {place} is there already", hint=hint)
+    if not place.absolute().parent.is_dir():
+        raise MissingFileError(f"convert: there is no folder {place.absolute().parent}")
+
+
+def _is_gguf(target: str | os.PathLike[str]) -> bool:
+    return os.fspath(target).endswith(".gguf")
 
 
 class _Plan(NamedTuple):

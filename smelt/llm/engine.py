@@ -10,6 +10,7 @@ another's is neither used nor told.
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -229,6 +230,14 @@ class Engine:
         while self._calls:
             self._calls.popleft()[1].cancel()
 
+    def cancel(self) -> int:
+        """End all requests before the next step; how many there were."""
+        with self._wake:
+            handles = [handle for handle in (*self.waiting, *list(self.running)) if not handle.cancelled]
+            for handle in handles:
+                handle.cancel()
+        return len(handles)
+
     def check_prompt(self, prompt: Sequence[int]) -> None:
         """Refuse tokens that cannot be read: none, too many, or such that the model does not have."""
         context, vocabulary = self.programs.context, self.programs.vocabulary
@@ -276,7 +285,7 @@ class Engine:
 
     def _compile_choices(self, batch: int) -> None:
         logits = sm.zeros((batch, self.programs.vocabulary), dtype=sm.float32)
-        for sampling in (GREEDY, Sampling(top_k=2), Sampling()):
+        for sampling in (GREEDY, Sampling(top_k=2), Sampling(frequency=1.0, logprobs=0)):
             choose(logits, [Chooser(sampling, [0], self.programs.vocabulary)] + [None] * (batch - 1))
 
     def call(self, function: Callable[[], T]) -> Future[T]:
@@ -398,9 +407,9 @@ class Engine:
         for handle, guess in zip(handles, guesses, strict=True):
             right = self._take(handle, guess, [next(choices) for _ in range(len(guess) + 1)])
             if guess and handle.lookup is not None:
-                plain = self._seconds.get(self._padded(len(handles)), 0.0)
-                cost = self._seconds[logits.shape[0]] / plain if plain else 1.0
-                handle.pace.told(len(guess), right, cost)
+                plain = self._seconds.get(self._padded(len(handles)), math.inf)
+                cost = self._seconds[logits.shape[0]] / plain
+                handle.pace.told(len(guess), right, cost if 0 < cost < math.inf else 1.0)
 
     def _guesses(self, handles: Sequence[Handle]) -> list[list[int]]:
         """What may come next in each answer, as far as there are rows for it."""
@@ -438,8 +447,10 @@ class Engine:
         return next(size for size in self.programs.batches if rows <= size)
 
     def _note(self, rows: int, seconds: float) -> None:
-        """The least time of a step of so many rows, which forgets: what is compiled, or disturbed, is not counted."""
-        self._seconds[rows] = min(seconds, 1.05 * self._seconds.get(rows, seconds))
+        """The least time of a step of so many rows, which forgets: what disturbs one is not counted, and the first,
+        which may have to be compiled, says nothing.
+        """
+        self._seconds[rows] = min(seconds, 1.05 * self._seconds[rows]) if rows in self._seconds else math.inf
 
     def _choose(self, logits: Any, handles: Sequence[Handle]) -> None:
         """Choose a token for each of the first rows."""

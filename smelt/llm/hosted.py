@@ -109,12 +109,14 @@ class Hosted:
     ) -> Said:
         """An answer to messages, as a stream; `told` hears it as it comes."""
         asked = {"model": model, "messages": list(messages), "max_tokens": max_tokens, "temperature": 0}
+        return self.streamed("/chat/completions", asked, told)
+
+    def streamed(self, path: str, asked: Mapping[str, Any], told: Callable[[str], None] = lambda text: None) -> Said:
+        """An answer to a request for a chat or a text, as a stream with its usage."""
         began, first, pieces, counted = time.perf_counter(), 0.0, [], 0
         usage: Mapping[str, Any] = {}
         time_info: Mapping[str, Any] | None = None
-        with self._asked(
-            "/chat/completions", asked | {"stream": True, "stream_options": {"include_usage": True}}
-        ) as got:
+        with self._asked(path, {**asked, "stream": True, "stream_options": {"include_usage": True}}) as got:
             for event in _events(got, self.name):
                 if "error" in event:
                     raise ArgumentError(f"{self.name}: {_message(event)}")
@@ -127,7 +129,7 @@ class Hosted:
         ended = time.perf_counter()
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         read, wrote = (count if isinstance(count, int) else 0 for count in counts)
-        who = f"{self.name}: {model}"
+        who = f"{self.name}: {asked.get('model')}"
         return Said(who, "".join(pieces), read, wrote or counted, (first or ended) - began, ended - began, time_info)
 
     @contextlib.contextmanager
@@ -179,11 +181,11 @@ def _mapping(event: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
 
 def _text_of(event: Mapping[str, Any]) -> str:
     choices = event.get("choices")
-    delta = choices[0].get("delta") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
-    if not isinstance(delta, dict):
-        return ""
-    # Models that think aloud first send that under another name; it is writing, too.
-    parts = [delta.get(name) for name in ("reasoning", "reasoning_content", "content")]
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    delta = choice.get("delta")
+    found = delta if isinstance(delta, dict) else choice
+    # Models that think aloud first send that under another name; it is writing, too. Texts have no delta.
+    parts = [found.get(name) for name in ("reasoning", "reasoning_content", "content", "text")]
     return "".join(part for part in parts if isinstance(part, str))
 
 

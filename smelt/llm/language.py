@@ -14,6 +14,7 @@ from smelt.errors import ArgumentError
 from smelt.llm.constrain import Grammar, Grammars
 from smelt.llm.engine import Engine, Event, Figures, Programs, Reason, Request
 from smelt.llm.sampling import Choice, Sampling
+from smelt.llm.tools import Form, form_of, grammar
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]  # text, tokens, or messages of a chat
 
@@ -65,8 +66,8 @@ class LanguageModel:
         """Compile all that requests will run, before the first of them; `report` hears how far it is, of how much."""
         self.engine.compile(report)
 
-    def tokens(self, prompt: Prompt) -> list[int]:
-        """The tokens of a prompt: of text as it is, of messages by the template of the model."""
+    def tokens(self, prompt: Prompt, tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """The tokens of a prompt: of text as it is, of messages (and tools) by the template of the model."""
         if isinstance(prompt, str):
             return list(self.tokenizer.encode(prompt))
         if all(isinstance(part, int) for part in prompt):
@@ -76,7 +77,16 @@ class LanguageModel:
                 f"{self.name} has no chat template", rule="without one nobody knows how it was taught to chat.",
                 hint="Use smelt generate, or /v1/completions.",
             )  # fmt: skip
-        return list(self.template.prompt([part for part in prompt if isinstance(part, Mapping)]))
+        messages = [part for part in prompt if isinstance(part, Mapping)]
+        return list(self.template.prompt(messages, tools) if tools else self.template.prompt(messages))
+
+    def tool_form(self) -> Form:
+        """How the model calls functions; an `ArgumentError` if it was not taught to."""
+        return form_of("" if self.template is None else self.template.text)
+
+    def tool_grammar(self, functions: Sequence[Mapping[str, Any]]) -> Grammar:
+        """What holds an answer to a call of one of these functions, each with a name and perhaps parameters."""
+        return self.grammars.lark(grammar(self.tool_form(), functions, self.tokenizer.control))
 
     def embed(self, text: str | Sequence[int]) -> NDArray[np.float32]:
         """A vector of length 1 for a text: the mean of what the model makes of its tokens."""
@@ -105,16 +115,20 @@ class LanguageModel:
         stop: Sequence[str] = (),
         grammar: Grammar | None = None,
         timeout: float | None = None,
+        shown: Sequence[str] = (),
     ) -> Request:
-        """A request for the engine, whose text ends before any of the strings of `stop`."""
+        """A request for the engine, whose text ends before any of the strings of `stop`; control tokens with the names
+        of `shown` are text.
+        """
         from smelt.llm.tokens import TextStream
 
+        controls = self.tokenizer.control if shown else {}
         return Request(
             self.tokens(prompt),
             sampling or Sampling(),
             max_tokens,
             frozenset(self.tokenizer.stops),
-            TextStream(self.tokenizer, stop),
+            TextStream(self.tokenizer, stop, [controls[name] for name in shown if name in controls]),
             grammar,
             timeout,
         )

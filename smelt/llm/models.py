@@ -21,6 +21,7 @@ from typing import IO, Final, NamedTuple
 
 from smelt.config import settings
 from smelt.errors import ArgumentError, MissingFileError, ParseError
+from smelt.names import guess, nearest
 
 DEFAULT: Final = "smollm2"
 _PIECE: Final = 1 << 20
@@ -86,6 +87,7 @@ def named(name: str) -> NamedModel:
         raise ArgumentError(
             f"there is no model {name!r:.80}",
             rule=f"a model is a name ({', '.join(MODELS)}), a .gguf file, or a folder with config.json.",
+            hint=guess(nearest(name, MODELS)),
         )
     return found
 
@@ -95,7 +97,8 @@ def find(model: str, report: Report | None = None) -> Path:
     path = Path(model)
     if path.suffix == ".gguf" or os.sep in model or path.is_dir() or (path.exists() and model not in MODELS):
         if not path.exists():
-            raise MissingFileError(f"there is no model at {model!r:.200}")
+            near = nearest(path.name, os.listdir(path.parent)) if path.parent.is_dir() else None
+            raise MissingFileError(f"there is no model at {model!r:.200}", hint=guess(near))
         return path
     known = named(model)
     return known.path if known.is_here else get(model, report=report)

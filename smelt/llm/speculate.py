@@ -49,7 +49,7 @@ class Pace:
     """How many tokens to guess: more while they are right, and none for a while where that does not pay."""
 
     def __init__(self, most: int = MOST) -> None:
-        self.most, self._count, self._pause, self._rest, self._gain = most, min(3, most), 0, _REST, 0.0
+        self.most, self._count, self._pause, self._rest, self._gain = most, min(3, most), 0, _REST, -_DEBT
 
     def ask(self) -> int:
         """How many to guess now."""

@@ -59,7 +59,7 @@ def test_chat_answers_lines_of_stdin_and_obeys_slashes(capsys, monkeypatch):
 
 def test_a_chat_that_is_too_long_says_so_and_goes_on(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("x" * 300 + "\nHi\n"))
-    assert main(["chat", *TINY, "-n", "2"]) == 0
+    assert main(["chat", *TINY, "-n", "2"]) == 1  # one answer failed
     captured = capsys.readouterr()
     assert "/reset starts anew" in captured.err
     assert captured.out.count("\n") >= 1
@@ -139,3 +139,89 @@ def test_what_cannot_be_used_is_said_in_a_line(capsys, tmp_path):
     assert "UTF-8" in capsys.readouterr().err
     assert main(["generate", "hi", "--model", str(taken)]) == 1
     assert "GGUF" in capsys.readouterr().err
+
+
+def test_a_pipe_hears_of_answers_that_failed(capsys, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("the programs broke")
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hello\n"))
+    monkeypatch.setattr("smelt.llm.programs.DecoderPrograms.extend", broken)
+    assert main(["chat", *TINY, "-n", "4", "--seed", "1"]) == 1
+    assert "the answer failed: RuntimeError: the programs broke" in capsys.readouterr().err
+
+
+class Typing(io.StringIO):
+    """Somebody at a terminal, who types lines and keys."""
+
+    def __init__(self, monkeypatch, *typed):
+        super().__init__()
+        self.typed = list(typed)
+        monkeypatch.setattr("sys.stdin", self)
+        monkeypatch.setattr("builtins.input", self.line)
+
+    def isatty(self):
+        return True
+
+    def line(self, prompt):
+        found = self.typed.pop(0)
+        if isinstance(found, str):
+            return found
+        raise found
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "told"),
+    [
+        ([KeyboardInterrupt, KeyboardInterrupt], 130, 1),
+        ([KeyboardInterrupt, "Hi", KeyboardInterrupt, "/exit"], 0, 2),
+        ([KeyboardInterrupt, EOFError], 0, 1),
+        (["/exit"], 0, 0),
+    ],
+)
+def test_one_interrupt_at_the_prompt_says_how_to_leave(typed, status, told, capsys, monkeypatch):
+    typing = Typing(monkeypatch, *typed)
+    assert main(["chat", *TINY, "-n", "2", "--seed", "1"]) == status
+    assert not typing.typed
+    assert capsys.readouterr().err.count("once more leaves") == told
+
+
+def test_targets_that_are_neither_file_nor_folder(capsys, tmp_path):
+    for name in ("out.txt", "out.GGUF", "model.safetensors"):
+        assert main(["convert", "random:tiny", str(tmp_path / name)]) == 1
+        told = capsys.readouterr().err
+        assert "neither a GGUF file nor a folder" in told
+        assert f"{name}/ for a folder" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_peers_are_told_first_and_smelt_is_still_measured(capsys, monkeypatch):
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "xllamacpp" else found(name))
+    words = ["llm-bench", "--random", "tiny", "-p", "8", "-n", "2", "-r", "1", "--json"]
+    assert main([*words, "--peers", "llama.cpp"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("smelt: llama.cpp is not measured: pip install xllamacpp\n")
+    assert {row["contender"] for row in json.loads(captured.out)["rows"]} == {"smelt"}
+
+
+def test_a_contender_that_ends_does_not_take_the_others_along(capsys, monkeypatch):
+    from smelt.llm import bench
+
+    monkeypatch.setitem(bench.CONTENDERS, "nobody", ())  # its process ends at once
+    words = ["llm-bench", "--random", "tiny", "-p", "8", "-n", "0", "-r", "1", "--json"]
+    assert main([*words, "--peers", "nobody"]) == 0
+    captured = capsys.readouterr()
+    assert "nobody could not be measured" in captured.err
+    assert [row["contender"] for row in json.loads(captured.out)["rows"]] == ["smelt"]
+    assert main(["llm-bench", "--random", "tiny", "-p", "0", "-n", "0", "--json"]) == 1
+
+
+def test_progress_goes_to_stderr_where_there_is_no_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("smelt.cli.working._EVERY", 0.001)
+    assert main(["generate", "Hello", *TINY, "-n", "2", "--greedy"]) == 0
+    assert "smelt: loading random:tiny, 0 s\n" in capsys.readouterr().err
+    assert main(["generate", "Hello", *TINY, "-n", "2", "--greedy", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""

@@ -125,6 +125,28 @@ def test_right_guesses_save_steps_and_are_counted():
     assert engine.done.guessed_tokens >= engine.done.right_tokens
 
 
+def test_the_first_step_of_a_size_is_no_measure_of_its_cost():
+    engine = Engine(History())
+    engine._note(8, 30.0)  # it was compiled
+    assert engine._seconds[8] == float("inf")
+    engine._note(8, 0.02)
+    engine._note(8, 5.0)
+    assert engine._seconds[8] == pytest.approx(0.021)
+
+
+def test_all_requests_can_be_cancelled_at_once():
+    engine = Engine(History(slots=1), queue_limit=9)
+    ends = []
+    for _ in range(3):
+        engine.submit(Request([1, 2], deliver=lambda event: ends.append(event.reason) if event.reason else None))
+    engine.step()
+    assert engine.cancel() == 3
+    assert engine.cancel() == 0
+    while engine.step():
+        pass
+    assert ends == ["cancelled"] * 3
+
+
 def test_stop_tokens_and_the_context_end_answers_among_guesses():
     for options in ({"context": 40}, {"context": 64, "stop": 20}):
         stop = options.pop("stop", None)

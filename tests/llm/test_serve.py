@@ -61,6 +61,13 @@ def served(keys: dict[str, str] | None = None, limits: Limits | None = None, que
     everybody = programs.pop("everybody", False)
     made = programs.pop("made", History)(**{"slots": 3, "context": 128, "vocabulary": 129} | programs)
     model = LanguageModel("tiny", Bytes(), Lines(), made, queue)
+    with serving_model(model, keys, limits, everybody) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def serving_model(model, keys=None, limits=None, everybody=False):
+    """A server of a model, which is closed with it."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(configured(application(model, keys, limits, everybody=everybody)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

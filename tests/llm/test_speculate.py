@@ -21,6 +21,14 @@ def test_a_text_is_guessed_to_go_on_as_after_its_last_tokens_before(text, most):
         assert guess == ([] if expected is None else tokens[expected : expected + most])
 
 
+def test_one_wrong_guess_at_the_beginning_does_not_end_them():
+    pace = Pace(7)
+    pace.told(3, 0, 1.4)
+    assert pace.ask()
+    pace.told(1, 0, 1.4)
+    assert not pace.ask()
+
+
 def test_more_is_guessed_while_it_is_right_and_nothing_for_a_while_where_it_does_not_pay():
     pace = Pace(7)
     assert pace.ask() == 3

@@ -21,6 +21,7 @@ from smelt.llm.serve.answers import Shape, Written
 from smelt.llm.serve.keys import Tenants
 from smelt.llm.serve.metrics import Metrics
 from smelt.llm.serve.schema import ApiError, Asked
+from smelt.llm.tools import Form
 
 try:
     from starlette.applications import Starlette
@@ -135,18 +136,21 @@ class Service:
         messages: asyncio.Queue[Message] = asyncio.Queue()
         # Templates and grammars take their time, and other clients should not wait for them.
         deliver = partial(_delivered, asyncio.get_running_loop(), messages.put_nowait)
-        handles = await run_in_threadpool(self._submit, asked, request.scope[_OWNER], deliver)
-        answer = _Running(Shape(asked, self.model.name, self.model.tokenizer.piece, is_chat), handles, messages)
+        form = self.model.tool_form() if asked.tools else None
+        handles = await run_in_threadpool(self._submit, asked, form, request.scope[_OWNER], deliver)
+        answer = _Running(Shape(asked, self.model.name, self.model.tokenizer.piece, is_chat, form), handles, messages)
         return _Stream(answer) if asked.stream else await answer.whole(request)
 
-    def _submit(self, asked: Asked, owner: str, deliver: Callable[[int, Event], None]) -> list[Handle]:
+    def _submit(
+        self, asked: Asked, form: Form | None, owner: str, deliver: Callable[[int, Event], None]
+    ) -> list[Handle]:
         """Requests for all choices of all prompts, in order; all are queued, or none."""
         handles: list[Handle] = []
         limit = self.limits.max_tokens
         most = asked.max_tokens if limit is None else min(asked.max_tokens or limit, limit)
         try:
             for prompt in asked.prompts:
-                tokens = self.model.tokens(prompt)
+                tokens = self.model.tokens(prompt, asked.tools)
                 for choice in range(asked.choices):
                     made = self.model.request(
                         tokens,
@@ -155,6 +159,7 @@ class Service:
                         stop=asked.stop,
                         grammar=self._grammar(asked),
                         timeout=self.limits.timeout,
+                        shown=form.markers if form is not None else (),
                     )
                     made.owner, made.deliver = owner, partial(deliver, len(handles))
                     handles.append(self.model.engine.submit(made))
@@ -165,6 +170,9 @@ class Service:
         return handles
 
     def _grammar(self, asked: Asked) -> Any:
+        if asked.forced:
+            functions = [tool["function"] for tool in asked.tools]
+            return self.model.tool_grammar([one for one in functions if one["name"] in asked.forced])
         if asked.schema is None:
             return None
         grammars = self.model.grammars
@@ -249,9 +257,8 @@ class _Running:
                 yield error.json()
                 return
             finished += event.reason is not None
-            # Text may still be held back; a piece without any is sent if it has something else to say.
-            if event.text or event.reason is not None or self.shape.asked.sampling.logprobs is not None:
-                yield self.shape.piece(index, event)
+            for piece in self.shape.pieces(index, event):
+                yield piece
         if finished == len(self._handles):
             if self.shape.asked.usage:
                 yield self.shape.usage(self.usage())
@@ -422,12 +429,14 @@ def bound(host: str, port: int, keys: Mapping[str, str] | None) -> socket.socket
     return made
 
 
-def run(model: LanguageModel, at: socket.socket, keys: Mapping[str, str] | None, limits: Limits | None = None) -> None:
-    """Serve at an address until interrupted."""
-    import uvicorn
+def run(model: LanguageModel, at: socket.socket, keys: Mapping[str, str] | None, limits: Limits | None = None) -> bool:
+    """Serve at an address until interrupted; whether answers could end, and nobody interrupted that, too."""
+    from smelt.llm.serve.ending import Ending
 
     app = application(model, keys, limits, everybody=at.getsockname()[0] not in LOOPBACK)
-    uvicorn.Server(configured(app)).run(sockets=[at])
+    server = Ending(configured(app), model.engine)
+    server.run(sockets=[at])
+    return not server.was_forced
 
 
 def configured(app: Any, **options: Any) -> Any:
@@ -437,6 +446,6 @@ def configured(app: Any, **options: Any) -> Any:
     from smelt.llm.serve.patience import Patient
 
     return uvicorn.Config(
-        app, http=Patient, ws="none", log_level="error", timeout_keep_alive=30, timeout_graceful_shutdown=10,
+        app, http=Patient, ws="none", log_level="error", timeout_keep_alive=30,
         h11_max_incomplete_event_size=1 << 16, limit_concurrency=512, lifespan="off", **options,
     )  # fmt: skip

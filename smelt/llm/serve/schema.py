@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,6 +18,8 @@ MOST_STOPS: Final = 4
 MOST_STOP: Final = 256  # bytes of each
 MOST_CHOICES: Final = 16
 MOST_PROMPTS: Final = 64
+MOST_TOOLS: Final = 128
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a function
 
 
 class ApiError(Exception):
@@ -48,6 +51,9 @@ class Asked:
     stream: bool = False
     usage: bool = False  # in a stream, at its end
     schema: Mapping[str, Any] | None = None  # of JSON; empty: any object
+    tools: tuple[Mapping[str, Any], ...] = ()  # functions, as the client describes them
+    forced: tuple[str, ...] = ()  # names of those of which one must be called
+    parallel: bool = True  # whether an answer may have several calls
 
     def seeded(self, choice: int) -> Sampling:
         """How a choice is drawn: each of several differently."""
@@ -161,13 +167,77 @@ def _message(message: Any, place: int) -> dict[str, Any]:
     if role not in ("system", "user", "assistant", "tool"):
         raise ApiError(f"message {place} has the role {role!r:.40}; it is system, user, assistant or tool")
     content = message.get("content")
+    more = _tool_fields(message, role, place)
+    if content is None and "tool_calls" in more:
+        content = ""
     if isinstance(content, list):  # of parts, of which only text can be read
         if not all(isinstance(part, dict) and part.get("type") == "text" for part in content):
             raise ApiError(f"message {place} has content that is no text, which this model cannot read")
         content = "".join([text(part.get("text")) for part in content])
     if not isinstance(content, str):
         raise ApiError(f"message {place} must have a content that is a string")
-    return {"role": role, "content": content}
+    return {"role": role, "content": content, **more}
+
+
+def _tool_fields(message: dict[str, Any], role: str, place: int) -> dict[str, Any]:
+    """What a message has of calls: those that were made, with arguments as data, or whose result it is."""
+    if role == "tool":
+        given = {name: message[name] for name in ("tool_call_id", "name") if message.get(name) is not None}
+        return {name: text(value) for name, value in given.items()}
+    calls = message.get("tool_calls") if role == "assistant" else None
+    if not calls:
+        return {}
+    if not isinstance(calls, list) or len(calls) > MOST_TOOLS:
+        raise ApiError(f"message {place} must have a list of at most {MOST_TOOLS} tool_calls")
+    return {"tool_calls": [_made_call(call, place) for call in calls]}
+
+
+def _made_call(call: Any, place: int) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise ApiError(f"message {place} has a tool call without a function that has a name")
+    try:
+        arguments = json.loads(text(function.get("arguments") or "{}"))
+    except (ApiError, ValueError, RecursionError):
+        raise ApiError(f"message {place} has a tool call whose arguments are no JSON") from None
+    made = {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
+    return made | ({"id": call["id"]} if isinstance(call.get("id"), str) else {})
+
+
+def _tools(value: Any) -> tuple[Mapping[str, Any], ...]:
+    if not isinstance(value, list) or len(value) > MOST_TOOLS:
+        raise ApiError(f"must be a list of at most {MOST_TOOLS} functions")
+    for tool in value:
+        function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
+        if not isinstance(function, dict) or not _NAME.fullmatch(str(function.get("name"))):
+            raise ApiError("must have a function with a name of at most 64 letters, digits, _ and -, each of its type")
+        if not isinstance(function.get("parameters") or {}, dict):
+            raise ApiError(f"{function['name']} must have parameters that are a JSON schema")
+    if len({tool["function"]["name"] for tool in value}) < len(value):
+        raise ApiError("has two functions of the same name")
+    return tuple(value)
+
+
+def _tool_choice(value: Any) -> str | Mapping[str, Any]:
+    """Of a function that is named, its name in an object."""
+    if value in ("none", "auto", "required"):
+        return str(value)
+    function = value.get("function") if isinstance(value, dict) and value.get("type") == "function" else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise ApiError("must be none, auto, required, or an object that names a function")
+    return {"name": function["name"]}
+
+
+def _chosen(fields: dict[str, Any]) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+    """The tools that a model is told of, and the names of those of which it must call one."""
+    tools, choice = fields.get("tools", ()), fields.get("tool_choice", "auto")
+    names = tuple(tool["function"]["name"] for tool in tools)
+    wanted = (choice["name"],) if isinstance(choice, Mapping) else names if choice == "required" else ()
+    if not set(wanted) <= set(names) or (choice == "required" and not names):
+        raise ApiError(f"there is no tool {', '.join(wanted)!r:.80}", param="tool_choice", code="invalid_value")
+    if wanted and fields.get("response_format") is not None:
+        raise ApiError("an answer cannot be both a tool call and of a response_format", param="response_format")
+    return (() if choice == "none" else tools), wanted
 
 
 def _prompts(value: Any) -> list[Any]:
@@ -220,10 +290,11 @@ CHAT: Final[dict[str, Check]] = _COMMON | {
     "logprobs": _flag,
     "top_logprobs": _integer(0, MOST_LOGPROBS),
     "response_format": _response_format,
-    "tools": _only([]),
-    "tool_choice": _only("none", "auto"),
+    "tools": _tools,
+    "tool_choice": _tool_choice,
+    "parallel_tool_calls": _flag,
     "modalities": _only(["text"]),
-    **dict.fromkeys(("store", "service_tier", "parallel_tool_calls"), _anything),
+    **dict.fromkeys(("store", "service_tier"), _anything),
     **dict.fromkeys(("prompt_cache_key", "safety_identifier"), _anything),
 }
 TEXT: Final[dict[str, Check]] = _COMMON | {
@@ -275,7 +346,9 @@ def chat(body: bytes, seed: int) -> Asked:
         raise ApiError("top_logprobs needs logprobs to be true", param="top_logprobs")
     logprobs = fields.get("top_logprobs", 0) if wants else None
     limit = fields.get("max_completion_tokens", fields.get("max_tokens"))
-    return _asked(fields, (fields["messages"],), logprobs, limit, seed)
+    tools, forced = _chosen(fields)
+    found = _asked(fields, (fields["messages"],), logprobs, limit, seed)
+    return replace(found, tools=tools, forced=forced, parallel=fields.get("parallel_tool_calls", True))
 
 
 def completion(body: bytes, seed: int) -> Asked:

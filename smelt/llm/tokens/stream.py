@@ -17,17 +17,18 @@ class TextStream:
 
     Characters come out whole, though tokens are parts of them. What could be the beginning of a stop string is held
     back until it is certain. After one was met, `stopped` says which, `rest` is what stood behind it, and nothing more
-    comes. All that `feed` and `close` return is the text before the stop string.
+    comes. All that `feed` and `close` return is the text before the stop string. Of control tokens those that are
+    `shown` are text.
 
     >>> stream = TextStream(tokenizer, stops=["User:"])           # doctest: +SKIP
     >>> for token in answer: print(stream.feed(token), end="")    # doctest: +SKIP
     """
 
-    def __init__(self, tokenizer: Tokenizer, stops: Iterable[str] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, stops: Iterable[str] = (), shown: Iterable[int] = ()) -> None:
         self._stops = tuple(dict.fromkeys(stops))
         if len(self._stops) > _MOST_STOPS or not all(isinstance(stop, str) and stop for stop in self._stops):
             raise ArgumentError(f"Stop strings are at most {_MOST_STOPS} texts, none of them empty.")
-        self._tokenizer = tokenizer
+        self._tokenizer, self._shown = tokenizer, frozenset(shown)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
         self.stopped: str | None = None
@@ -35,7 +36,7 @@ class TextStream:
 
     def feed(self, token: int) -> str:
         """The text that is certain now that `token` came; control tokens have none."""
-        if self.stopped is not None or self._tokenizer.is_control(token):
+        if self.stopped is not None or (self._tokenizer.is_control(token) and token not in self._shown):
             return ""
         return self._advance(self._decoder.decode(self._tokenizer.piece(token)))
 
