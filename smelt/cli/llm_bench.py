@@ -24,7 +24,8 @@ _EXAMPLES: Final = """  smelt llm-bench                          smollm2: 512 to
   smelt llm-bench --random 8b --json       random weights of a size; others: tiny, 135m, 0.5b, 1b, 1.5b, 3b
 
 Written tokens are counted over the whole batch. "of memory" is the share of the bandwidth, measured in the same
-run, with which weights, keys and values were read. A peer that is not installed is told first, and everybody else is measured.
+run, with which weights, keys and values were read. A peer that is not installed is told first, and everybody else is
+measured.
 
 Of a server: tokens of all clients in a second, seconds to the first token (half of all requests, and 19 of 20, have it
 by then), and the slowest request beside the one in the middle. --fields sends more along, as '{"ignore_eos": true}'.

@@ -43,8 +43,8 @@ def measure(
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
     """A row for each contender, number of threads and kind of work: the median of the rounds, in tokens per second.
-    What is written comes behind `context` tokens. smelt keeps keys and values as `cache_type` says. `warn` hears of those
-    that cannot be measured; others still are.
+    What is written comes behind `context` tokens. smelt keeps keys and values as `cache_type` says. `warn` hears of
+    those that cannot be measured; others still are.
     """
     peers = present(peers, warn)
     tasks = [{"read": read}] * (read > 0) + [
