@@ -26,7 +26,7 @@ def implied(expression: Index, conditions: tuple[Less, ...]) -> bool:
     scales = {c for c in map(abs, expression.terms.values()) if c > 1}
     fitted = [slack * scale for slack in slacks for scale in _fitting_scales(expression, slack)]
     multiples = [slack * scale for slack in slacks for scale in (1, *sorted(scales))] + fitted
-    for n in (1, *_denominators(expression, slacks)):
+    for n in (as_index(1), *_denominators(expression, slacks)):
         cleared = expression * n + (n - 1)
         if any(nonnegative(cleared - slack) for slack in (multiples if n == 1 else slacks)):
             return True

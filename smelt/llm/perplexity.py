@@ -106,7 +106,7 @@ def agreements(
         for place, one in enumerate(both):
             caches[place], logits = step_of(one, caches[place], chunk, following)
             found.append(logits)
-        totals += [part.numpy().astype(np.float64).sum() for part in compared(*found, following)]
+        totals += [part.numpy().astype(np.float64).sum() for part in compared(found[0], found[1], following)]
         count += following.shape[0]
         own, other, same, divergence = (totals / count).tolist()
         yield Agreement(math.exp(own), math.exp(other), same, divergence, number + 1, count)
