@@ -66,7 +66,8 @@ def main(arguments: argparse.Namespace) -> int:
     tokens = tokenizer.encode(text)
     if arguments.chunks is not None:
         tokens = tokens[: arguments.chunks * arguments.context]
-    kind = loading.cache_dtype(arguments.cache_type, arguments.exact)
+    # A reference keeps keys and values whole, and so does what is compared with it, unless it is asked otherwise.
+    kind = loading.cache_dtype(arguments.cache_type, arguments.exact or arguments.against is not None)
     common = (tokens, arguments.context, tokenizer.bos if tokenizer.add_bos else None, kind)
     results: Iterator[Any] = perplexity.perplexities(model, *common)
     if arguments.against is not None:
