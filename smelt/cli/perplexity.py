@@ -7,13 +7,9 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from smelt.cli import language
-
-if TYPE_CHECKING:
-    from smelt.llm.decoder import Decoder
-    from smelt.llm.tokens import Tokenizer
 
 _EXAMPLES: Final = """  smelt perplexity smollm2 book.txt
   smelt perplexity model.gguf book.txt --context 1024 --chunks 20 --json
@@ -82,7 +78,8 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str, exact: bool) -> tuple[Decoder, Tokenizer]:
+def _opened(name: str, exact: bool) -> Any:
+    """A model's decoder and its tokenizer."""
     from smelt.llm import loading
 
     with language.fetching(name) as report:
