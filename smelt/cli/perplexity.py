@@ -7,15 +7,11 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from smelt.cli import language
 from smelt.cli.options import integer
 from smelt.cli.working import Working
-
-if TYPE_CHECKING:
-    from smelt.llm.decoder import Decoder
-    from smelt.llm.tokens import Tokenizer
 
 _EXAMPLES: Final = """  smelt perplexity smollm2 book.txt
   smelt perplexity model.gguf book.txt --context 1024 --chunks 20 --json
@@ -95,7 +91,8 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str, exact: bool, quiet: bool) -> tuple[Decoder, Tokenizer]:
+def _opened(name: str, exact: bool, quiet: bool) -> Any:
+    """A model's decoder and its tokenizer."""
     from smelt.llm import loading
 
     with language.fetching(name, quiet) as report:
