@@ -104,7 +104,7 @@ def test_agreement_with_another_model_is_that_of_their_probabilities() -> None:
     models = [random_model(SMALL, seed) for seed in (0, 1)]
     expected = np.zeros(2)
     for start in (0, 32):
-        p, q = (np.exp(at_once(model, tokens[start : start + 32], 32)[16:31].astype(np.float64)) for model in models)
+        p, q = (np.exp(at_once(model, tokens[start : start + 32])[16:31].astype(np.float64)) for model in models)
         p, q = (x / x.sum(-1, keepdims=True) for x in (p, q))
         expected += (p.argmax(-1) == q.argmax(-1)).sum(), (q * np.log(q / p)).sum()
     found = list(agreements(*models, tokens, context=32))[-1]
