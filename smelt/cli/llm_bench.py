@@ -83,7 +83,6 @@ def _object(text: str) -> dict[str, Any]:
 
 def main(arguments: argparse.Namespace) -> int:
     """Measure, and print a table."""
-    from smelt.bench.report import machine
     from smelt.llm import bench, models
 
     if arguments.server is not None:
@@ -110,10 +109,16 @@ def main(arguments: argparse.Namespace) -> int:
     told = [] if arguments.hosted is None else _hosted(arguments)
     if arguments.json:
         answers = [said.row() for said in told]
-        print(json.dumps({"model": name, "machine": machine(), "rows": rows, "hosted": answers}, default=str))
+        print(_json(model=name, rows=rows, hosted=answers))
     else:
         print("\n".join([*_table(rows), *map(compare.figures, told)]))
     return 0 if rows or told else 1
+
+
+def _json(**facts: Any) -> str:
+    from smelt.bench.report import machine
+
+    return json.dumps({"machine": machine(), **facts}, default=str)
 
 
 def _warn(text: str) -> None:
@@ -122,7 +127,6 @@ def _warn(text: str) -> None:
 
 def _server(arguments: argparse.Namespace) -> int:
     """What a server does for many clients; 1 if a request failed."""
-    from smelt.bench.report import machine
     from smelt.errors import ArgumentError
     from smelt.llm import clients
     from smelt.llm import hosted as there
@@ -144,7 +148,7 @@ def _server(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             report=report,
         )
-    print(json.dumps({"machine": machine(), "rows": [row]}, default=str) if arguments.json else _served(row))
+    print(_json(rows=[row]) if arguments.json else _served(row))
     return 1 if row["errors"] else 0
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 from smelt.compiler.work import AnyWork, Built, Value, Work, is_leaf, memory_of, nbytes
-from smelt.cost.kernel import Work as Cost
 from smelt.graph import Variable
 from smelt.kernel import Routine, Series, pieces
 from smelt.schedule import Choice
@@ -120,9 +119,10 @@ class _Joined:
     def choice(self) -> Choice:
         """What is said about a series: its parts side by side, and chunks of pieces that are worth a thread."""
         costs = [item.built.choice.work for item in self.run]
-        work = Cost(flops=sum(cost.flops for cost in costs), bytes=sum(cost.bytes for cost in costs), tasks=self.number)
         form = "series: " + ", ".join(item.built.choice.title for item in self.run)
-        return Choice(form, (), max(1, int(self.number / max(_total(self.run), 1e-3))), work=work)
+        choice = Choice(form, (), max(1, int(self.number / max(_total(self.run), 1e-3))))
+        flops, moved = sum(cost.flops for cost in costs), sum(cost.bytes for cost in costs)
+        return replace(choice, work=choice.work._replace(flops=flops, bytes=moved, tasks=self.number))
 
     def overwritable(self) -> list[list[Value]]:
         """For each result what it may be written over: what no other part of the series touches."""
