@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint8
+from smelt.dtypes import DType, bfloat16, float32, int8, int16, int32, uint8
 from smelt.errors import InternalError
 from smelt.graph import Index, of
 from smelt.kernel.ir import DOTS, Accumulator, Load, Part, Statement, Store, Update, Value, bodies, reads, statements
@@ -64,6 +64,8 @@ INSTRUCTIONS: Final = (
     Instruction("vdpbf16ps", frozenset({"avx512_bf16"}), bfloat16, bfloat16, frozenset({4, 8, 16})),
     Instruction("vpdpbusd", frozenset({"avx512_vnni"}), uint8, int8, frozenset({4, 8, 16})),
     Instruction("vpdpbusd_vex", frozenset({"avx_vnni"}), uint8, int8, frozenset({4, 8})),
+    Instruction("vpmaddwd_512", frozenset({"avx512bw"}), int16, int16, frozenset({4, 8, 16})),
+    Instruction("vpmaddwd", frozenset({"avx2"}), int16, int16, frozenset({4, 8})),
     Instruction("fma", frozenset(), float32, float32, frozenset({1, 2, 4, 8, 16})),
 )
 BY_NAME: Final = {row.name: row for row in INSTRUCTIONS}

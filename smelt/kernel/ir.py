@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from smelt.dtypes import DType, Scalar, bfloat16, float32, int8, int32, uint8
+from smelt.dtypes import DType, Scalar, bfloat16, float32, int8, int16, int32, uint8
 from smelt.graph import Index, Variable
 from smelt.kernel.region import Buffer, Mask
 
@@ -184,6 +184,7 @@ class Dot(NamedTuple):
 
 DOTS = {
     "dot2": Dot(bfloat16, bfloat16, float32),  # instructions take subnormal numbers, and give subnormal sums, as zeros
+    "dot2_ss": Dot(int16, int16, int32),  # wraps
     "dot4": Dot(uint8, int8, int32),
     "dot4_low": Dot(uint8, int8, int32),  # where the unsigned bytes are known to be below 128
     "dot4_ss": Dot(int8, int8, int32),

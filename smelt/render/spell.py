@@ -248,11 +248,13 @@ def _extend(letter: str, target: int) -> Spelling:
         kind = f"{'i' if letter == 's' else 'u'}{target}x{lanes}"
         plain = f"return __builtin_convertvector(x, {kind});"
         name = f"__builtin_ia32_pmov{letter}x{sizes[bits]}{sizes[target]}512_mask"
-        if bits * lanes < 128:
+        vectors = {128: "__AVX__", 256: "__AVX2__"}.get(target * lanes)
+        if vectors is not None and bits * lanes >= 32:
+            one = f"vpmov{letter}x{sizes[bits]}{sizes[target]}"
+            text = f'{kind} r; __asm__("{one} %1, %0" : "=v"(r) : "vm"(x)); return r;'
+            return guarded(f"defined({vectors}) && !defined(__clang__)", text, plain)
+        if target * lanes != 512 or bits * lanes < 128:
             return plain
-        if target * lanes != 512:
-            hidden = f'__asm__("" : "+x"(x)); {plain}'
-            return guarded("defined(__SSE2__) && !defined(__clang__)", hidden, plain) if target > 2 * bits else plain
         whole, wide, mask = _integers(bits, lanes), f"i{target}x{lanes}", f"u{max(8, lanes)}"
         call = f"return ({kind}){name}(({whole})x, ({wide}){{}}, ({mask})-1);"
         return guarded(f"{_avx512(bits if target < 32 else 32, lanes)} && __has_builtin({name})", call, plain)
@@ -286,14 +288,18 @@ _PAIRS = {  # by lanes: what is needed for bytes, for numbers of 16 bits, the su
 
 
 def _pairs(kinds: str) -> list[_Row]:
-    """Sums of four products by sums of two; of unsigned bytes below 128 (`l`) by signed ones, or of any kinds."""
+    """Sums of products by sums of two: of numbers of 16 bits (none), or of four, of unsigned bytes below 128 (`l`) by
+    signed ones, or of any kinds.
+    """
     rows = []
     for form, (of_bytes, of_words, suffix, masked) in _PAIRS.items():
 
         def words(a: str, b: str, size: str = suffix, tail: str = ", (T){}, (u16)-1" if masked else "") -> str:
             return f"(T)__builtin_ia32_pmaddwd{size}({a}, {b}{tail})"
 
-        if kinds[0] == "l":
+        if not kinds:
+            feature, total = of_words, words("(shorts)a", "(shorts)b")
+        elif kinds[0] == "l":
             pairs = f"__builtin_ia32_pmaddubsw{suffix}((chars)a, (chars)b{', (shorts){}, (u32)-1' if masked else ''})"
             feature, total = of_bytes, words(f"(shorts){pairs}", "(shorts){} + 1")
         else:
@@ -327,6 +333,11 @@ _add_dot2 = _dots(
     f"return sum + {_LOWER} + {_UPPER};",
     "defined(__AVX512BF16__)",
     [("", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
+)
+# Sums of two products of 16 bits, which wrap.
+_add_dot2_ss = _instructions(
+    "return (T)((U)sum + (U)((T)((U)a << 16) >> 16) * (U)((T)((U)b << 16) >> 16) + (U)(a >> 16) * (U)(b >> 16));",
+    *_pairs(""),
 )
 # Sums of four products of an unsigned and a signed byte; the instruction does not saturate either.
 _VNNI = [f"__builtin_ia32_vpdpbusd{name}" for name in ("_v${lanes}si", "$size")]  # of gcc, of clang
@@ -410,6 +421,7 @@ SPELLINGS: dict[str, str | Spelling] = {
     "widen_float16": _widen_float16,
     "narrow_float16": _narrow_float16,
     "add_dot2": _add_dot2,
+    "add_dot2_ss": _add_dot2_ss,
     "add_dot4": _four("us", "return {}(sum, a, b);"),
     "add_dot4_low": _four("ls", "return {}(sum, a, b);"),
     "add_dot4_ss": _four("ss", _MOVED, [_Row("x4", _DOTPROD, _SDOT.format("s", "16b"))]),

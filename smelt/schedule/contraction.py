@@ -36,6 +36,8 @@ TASKS_PER_CORE = 2  # so that a core that is held up costs little
 BLOCK_ROWS = 24  # rows of A that are worth packing B for once more, for each vector of a panel
 BLOCK_PRODUCTS = 1 << 18  # that are worth a task, where columns make too few: about ten microseconds
 PACKED_ROWS = 48  # of A that are worth packing what would fit a cache if it lay well
+WIDENED_PANELS = 8  # of B that rows meet which are widened for that
+WIDENED_TILES = 2  # of rows, beyond which B is widened once for all of them
 UNPACKED_ROWS = 16  # that meet columns as they lie
 FEW_ROWS = 64  # rows up to which reading B once is what matters
 STREAMED_COLUMNS = 1024  # columns of a weight that one task reads together: a page of each row
@@ -125,10 +127,12 @@ def _packed(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     lying = _lying(c, tile) if c.is_static(c.n, c.k) and len(c.summed) == 1 else None
     if lying is not None:
         tasks = sizes(c.batch) * -(-sizes([c.n]) // lying.panel)
-        lying = replace(lying, depth=_depth(c, lying.panel, profile), left="rows" if _is_widened(c.left) else "")
-        if _is_widened(c.right) and c.height > FEW_ROWS:  # widened once for all rows
-            lying = replace(lying, right="rows")
-        yield _cut_rows(c, lying, lying.width, tasks, 1, profile)
+        panels = _panels_of_task(c, lying, profile)
+        depth = _depth(c, max(1, panels) * lying.panel, profile)
+        lying = replace(lying, depth=depth, panels=panels, left="rows" if _is_widened(c.left) else "")
+        if _is_widened(c.right) and c.height > WIDENED_TILES * lying.height:  # widened once for all rows
+            lying = replace(lying, right="panels" if panels else "rows")
+        yield _cut_rows(c, lying, lying.width, -(-tasks // max(1, panels)), 1, profile)
 
 
 def _by_lane(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
@@ -231,9 +235,14 @@ def _tiled(c: Contraction, tile: Tiling, profile: Profile) -> Iterator[Tiling]:
     if profile.vector_registers >= 32 and c.beside is not None and 2 * wide <= TILE_VECTORS:
         tiling, wide = replace(tiling, height=TILE_ROWS, beside=TILE_VECTORS // wide), TILE_VECTORS
     tasks = sizes(axis for axis in c.batch if axis not in c.rows) * -(-sizes([c.n]) // tile.panel)
-    tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
     if _is_made(c.left) or (c.left.op == "load" and c.left.attribute.mask):
-        yield replace(tiling, left="rows", right="rows")
+        panels = _panels_of_task(c, tile, profile)
+        if panels:
+            made = replace(tiling, panels=panels, depth=_depth(c, panels * tile.panel, profile))
+            made = _cut_rows(c, made, wide, -(-tasks // panels), sizes(c.rows), profile)
+            yield replace(made, left="rows", right="panels")
+        yield replace(_cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile), left="rows", right="rows")
+    tiling = _cut_rows(c, tiling, wide, tasks, sizes(c.rows), profile)
     if _is_small(c, tile.panel, profile):
         yield tiling
     yield replace(tiling, right="rows")
@@ -254,6 +263,15 @@ def _is_widened(operand: Expression) -> bool:
 def _is_made(operand: Expression) -> bool:
     """Whether the numbers of an operand are computed from what memory holds: for a row of a tile, at every panel."""
     return operand.op not in ("load", "cast") or _is_widened(operand)
+
+
+def _panels_of_task(c: Contraction, tile: Tiling, profile: Profile) -> int:
+    """Panels that a row of A meets once it is widened, where there are columns for all cores; 0 if that is one."""
+    if not _is_widened(c.left) or not c.is_static(c.n) or c.beside is not None:
+        return 0
+    there = -(-sizes([c.n]) // tile.panel)
+    panels = min(WIDENED_PANELS, there * sizes(c.batch) // (TASKS_PER_CORE * profile.cores), there)
+    return panels if panels > 1 else 0
 
 
 def _cut_rows(c: Contraction, tiling: Tiling, width: int, tasks: int, times: int, profile: Profile) -> Tiling:

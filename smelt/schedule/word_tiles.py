@@ -20,7 +20,7 @@ from smelt.schedule.contraction import (
 from smelt.schedule.facts import Contraction, contraction_of, sizes
 from smelt.schedule.nest import Nest
 from smelt.schedule.tiling import Tiling
-from smelt.schedule.words import Words, in_place, in_words
+from smelt.schedule.words import Words, held, in_place, in_words
 
 PANELS = 8  # panels of columns that one task takes
 BLOCK_WORDS = 512  # words of a column that are packed at a time
@@ -118,7 +118,8 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     there, held = -(-columns // (width * lanes)), profile.l2_bytes // PACKED_SHARE // (4 * width * lanes)
     wide = _panels(there, 2 * profile.cores, STREAMED_COLUMNS // (width * lanes)) if few else 0
     right = "panels"
-    if packed and (few or in_place(c.right)):  # moving B by 128 again costs a few tiles less than a copy
+    # Moving B by 128 again costs a few tiles less than a copy.
+    if packed and (in_place(c.right) or (few and c.right.op == "xor")):
         wide, right = 1, ""
     blocks = -(-size // max(1, held // wide if wide else min(BLOCK_WORDS, held)))
     depth = -(-size // blocks)
@@ -126,7 +127,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
         *(TILE_ROWS, width, lanes),
         panels=wide or _panels(there, 2 * profile.cores, min(PANELS, held // depth)),
         depth=depth if blocks > 1 else 0,
-        left="" if words.a_along else "columns",
+        left="" if in_place(c.left) else "rows" if words.a_along else "columns",
         right=right,
         unroll=8,
         instruction=words.row.name,
@@ -137,9 +138,8 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
 
 
 def _lies_packed(words: Words, panel: int) -> bool:
-    """Whether B was packed in such panels; bits may be flipped."""
-    right = words.contraction.right
-    return lies_in_panels(right.arguments[0] if right.op == "xor" else right, words.contraction.n, panel)
+    """Whether B was packed in such panels."""
+    return lies_in_panels(held(words.contraction.right), words.contraction.n, panel)
 
 
 def _streamed(words: Words, lanes: int, most: int, panel: int) -> Iterator[Nest]:

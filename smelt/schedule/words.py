@@ -1,8 +1,9 @@
-"""Contractions of bytes and of bfloat16 by words of four and two numbers, as instructions for inner products want them.
+"""Contractions of integers and of bfloat16 by words of four and two numbers, as instructions for inner products want
+them.
 
 The vector instruction for bytes multiplies unsigned by signed ones. Where both operands have the same rule of signs,
 one is moved by 128, which flips its highest bits, and what that changes is taken off again: a sum over the other
-operand alone, once a row. Matrix instructions take all signs.
+operand alone, once a row. Matrix instructions take all signs. Instructions for 16 bits take bytes that are widened.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.dtypes import bfloat16, float32, int32, uint16
+from smelt.dtypes import bfloat16, float32, int16, int32, uint16
 from smelt.fuse import moved
 from smelt.graph import Variable, as_index, exact_quotient, less, of
 from smelt.kernel import (
@@ -44,9 +45,14 @@ class Words(NamedTuple):
     a_along: bool  # whether the numbers of a word lie side by side in A
 
     def in_rows(self, word: Expression) -> bool:
-        """True if words of an operand that are next to each other in the sum are so in memory; bits may be flipped."""
-        word = word.arguments[0] if word.op == "xor" else word
-        return lies_along(word, self.contraction.k)
+        """True if words of an operand that are next to each other in the sum are so in memory, if need be as bytes."""
+        return lies_along(held(word), self.contraction.k)
+
+
+def held(word: Expression) -> Expression:
+    """What memory holds of a word, if that is one load: else the word. Bits may be flipped, and bytes widened."""
+    loads = [e for e in walk([word]) if e.op == "load"]
+    return loads[0] if len(loads) == 1 else word
 
 
 def in_place(word: Expression) -> bool:
@@ -55,7 +61,7 @@ def in_place(word: Expression) -> bool:
 
 
 def in_words(contraction: Contraction, row: Instruction) -> Words | None:
-    """A contraction in words, if it is one of bytes or bfloat16 over one axis.
+    """A contraction in words, if it is one of bfloat16 or integers that the instruction takes, over one axis.
 
     The sum is padded with zeros to a multiple of the words that the instruction takes at a time.
     """
@@ -66,8 +72,7 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
         return None
     summed = k = y.attribute.axes[0]
     size = extent(k)
-    numbers = _bytes if y.dtype is int32 else _bfloats
-    left, right = numbers(roles[a]), numbers(roles[b])
+    left, right = (_bfloats(roles[x]) if row.is_float else _integers(roles[x], row) for x in (a, b))
     if left is None or right is None or not isinstance(size, int) or k in _taken(region, y):
         return None
     count, step = row.numbers, row.depth
@@ -76,8 +81,8 @@ def in_words(contraction: Contraction, row: Instruction) -> Words | None:
         return None
     w = Variable(f"{k.name}w", 0, -(-size // (count * step)) * step - 1)
     words = {role: _word(e, k, w, size, count) for role, e in ((a, left), (b, right))}
-    pair, op, correction = (words[a], words[b]), "dot2", None
-    if y.dtype is int32:
+    pair, op, correction = (words[a], words[b]), row.op, None
+    if row.left.bits == 8:
         signs = left.dtype.is_signed, right.dtype.is_signed
         if signs[0] is signs[1] and not row.takes_tiles:
             # B is moved by 128, so that it is of the other kind than A; that adds 128 times the sum of A's row.
@@ -117,11 +122,12 @@ def _constant(value: int) -> Expression:
 # --- operands
 
 
-def _bytes(operand: Expression) -> Expression | None:
-    """What an operand widens, if that is bytes read by plain loads."""
-    if operand.op != "cast" or operand.arguments[0].dtype.bits != 8 or not operand.arguments[0].dtype.is_integer:
+def _integers(operand: Expression, row: Instruction) -> Expression | None:
+    """What an operand widens, if that is read by plain loads and the instruction can multiply it."""
+    if operand.op != "cast" or not operand.arguments[0].dtype.is_integer or not _is_plain(operand):
         return None
-    return operand.arguments[0] if _is_plain(operand) else None
+    stored = operand.arguments[0].dtype
+    return operand.arguments[0] if stored.bits == 8 or stored in (row.left, row.right) else None
 
 
 def _bfloats(operand: Expression) -> Expression | None:
@@ -169,11 +175,12 @@ def _word(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Exp
 
 
 def _lying(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Expression | None:
-    """The word as one load, where its numbers lie side by side and words do not straddle rows."""
+    """The word by one load, where its numbers lie side by side and words do not straddle rows."""
     if size % count or e.op != "load" or e.arguments:
         return None
     access: Access = e.attribute
-    buffer = access.buffer.viewed(int32)
+    bits = 8 * access.buffer.dtype.itemsize  # of a number
+    buffer = access.buffer.viewed(int32 if bits * count == 32 else int16)
     masked = any(k in side.variables() for condition in access.mask for side in condition)
     if buffer is None or masked:
         return None
@@ -188,7 +195,21 @@ def _lying(e: Expression, k: Variable, w: Variable, size: int, count: int) -> Ex
     first[unit] = word
     words = size // count
     mask = () if less(of(w), words) else (Less(of(w), as_index(words)),)
-    return Expression("load", int32, (), Access(buffer, tuple(first), (*access.mask, *mask)))
+    word_access = Access(buffer, tuple(first), (*access.mask, *mask))
+    if bits * count == 32:
+        return Expression("load", int32, (), word_access)
+    return _widened(Expression("cast", int32, (Expression("load", int16, (), word_access),)), e.dtype.is_signed)
+
+
+def _widened(both: Expression, signed: bool) -> Expression:
+    """The two bytes of a number of 16 bits as two numbers of 16 bits."""
+
+    def by(op: str, e: Expression, value: int) -> Expression:
+        return Expression(op, int32, (e, _constant(value)))
+
+    low = by("and", by("shr", by("shl", both, 24), 24), 0xFFFF) if signed else by("and", both, 0xFF)
+    high = by("and", by("shl", both, 8), -(1 << 16) if signed else 0xFF0000)
+    return Expression("or", int32, (low, high))
 
 
 def _bits(e: Expression, bits: int) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import smelt as sm
 from smelt.kernel import Region, evaluate_region
-from smelt.kernel.instructions import INSTRUCTIONS
+from smelt.kernel.instructions import INSTRUCTIONS, Instruction
 from smelt.schedule.facts import contraction_of
 from smelt.schedule.words import Words, in_words
 from tests.kernel.regions import Case
@@ -34,6 +34,8 @@ DTYPES = [
     (sm.uint8, sm.uint8),
     (sm.int8, sm.uint8),
     (sm.uint8, sm.int8),
+    (sm.int8, sm.int16),
+    (sm.int16, sm.int16),
     (sm.bfloat16, sm.bfloat16),
 ]
 
@@ -55,12 +57,11 @@ def values(region: Region, of: Region) -> np.ndarray[Any, Any]:
     return arrays[region.outputs[0].buffer.name].astype(np.float64)
 
 
-def words_of(region: Region, matrix: bool) -> Words | None:
-    """What comes of the first row of that kind which the operands fit."""
+def words_of(region: Region, rows: Sequence[Instruction]) -> Words | None:
+    """What comes of the first row which the operands fit."""
     contraction = contraction_of(region)
     if contraction is None:
         return None
-    rows = [row for row in INSTRUCTIONS if row.takes_tiles is matrix and row.numbers > 1]
     found = (in_words(contraction, row) for row in rows)
     return next((words for words in found if words is not None), None)
 
@@ -74,17 +75,22 @@ def test_words_compute_what_the_region_says(dtypes: tuple[sm.DType, sm.DType], m
     a = operand(dtypes[0], rows, depth, rng.choice([True, False]), rng.choice(list(OPERANDS)))
     b = operand(dtypes[1], columns, depth, rng.choice([True, False]), rng.choice(list(OPERANDS)))
     region = regions(rng.choice(AFTER)(a @ b.T)._node)[-1]
-    words = words_of(region, matrix)
+    known = [row for row in INSTRUCTIONS if row.takes_tiles is matrix and row.numbers > 1]
+    words = words_of(region, rng.sample(known, len(known)))
     assume(words is not None)
     expected = values(region, region)
     np.testing.assert_allclose(values(words.contraction.region, region), expected, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(("dtype", "word"), [(sm.int8, 4), (sm.uint8, 4), (sm.bfloat16, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "word"), [(sm.int8, 4), (sm.uint8, 4), (sm.int8, 2), (sm.int16, 2), (sm.bfloat16, 2)], ids=str
+)
 @pytest.mark.parametrize("kind", ["plain", "computed", "padded", "padded by words", "chosen", "reversed"])
 def test_sums_of_a_word_and_more_are_in_words(dtype: sm.DType, word: int, kind: str) -> None:
+    known = [row for row in INSTRUCTIONS if not row.takes_tiles and row.numbers == word]
+
     def is_in_words(depth: int) -> bool:
         a, b = operand(dtype, 16, depth, False, kind), operand(dtype, 32, depth, False, "plain")
-        return words_of(regions((a @ b.T)._node)[-1], False) is not None
+        return words_of(regions((a @ b.T)._node)[-1], known) is not None
 
     assert [is_in_words(depth) for depth in (word - 1, word, word + 1, 5 * word)] == [False, True, True, True]

@@ -83,6 +83,25 @@ def test_vectors_of_32_bytes_have_an_instruction_of_their_own() -> None:
     assert "__AVXVNNI__" in render([kernel])
 
 
+@pytest.mark.parametrize("kinds", [(np.int8, np.int8), (np.uint8, np.int16), (np.int16, np.int16)], ids=str)
+def test_pairs_of_16_bits_serve_where_there_are_no_dots_of_bytes(kinds: tuple[type, type]) -> None:
+    [region] = regions(product(*(sm.asarray(np.zeros((64, 64), kind)) for kind in kinds))._node)
+    wide = AVX512._replace(features=frozenset({"avx2", "avx512f", "avx512bw"}))
+    for machine, name in ((AVX2, "vpmaddwd"), (wide, "vpmaddwd_512")):
+        choice, kernel = choose(region, machine)
+        assert choice.text().endswith(f"matrix y {name}") or f"matrix y {name};" in choice.text()
+        assert "pmaddwd" in render([kernel])
+
+
+@pytest.mark.parametrize("kinds", [(np.int8, np.int16), (np.int16, np.uint8), (np.int16, np.int16)], ids=str)
+def test_products_of_16_bits_wrap(kinds: tuple[type, type]) -> None:
+    for m, n, k in [(1, 70, 9), (8, 64, 64), (33, 100, 35)]:
+        a, b = bytes_of(kinds[0], m, k), bytes_of(kinds[1], k, n)
+        a[0], b[:, 0] = np.iinfo(kinds[0]).min, np.iinfo(kinds[1]).min
+        got = sm.jit(product)(sm.from_numpy(a), sm.from_numpy(b)).numpy()
+        np.testing.assert_array_equal(got, (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32))
+
+
 def test_zeros_stand_beyond_the_end_whatever_is_computed() -> None:
     a, b = np.full((16, 5), 3, np.int8), np.full((5, 16), 4, np.int8)
     got = sm.jit(lambda x, y: product(x + 1, y + 1))(sm.from_numpy(a), sm.from_numpy(b)).numpy()

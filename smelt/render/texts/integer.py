@@ -7,8 +7,8 @@ _TEXT = r"""
 @@ zero_extend_32 u8 u16 vector: U32(T x) { $zero_extend_32 }
 @@ sign_extend_64 i8 i16 i32 vector: I64(T x) { $sign_extend_64 }
 @@ zero_extend_64 u8 u16 u32 vector: U64(T x) { $zero_extend_64 }
-@@ dot4|dot4_low|dot4_ss|dot4_uu i32: T(T a, T b) = add_NAME@(a ^ a, a, b)
-@@ add_dot4|add_dot4_low|add_dot4_ss|add_dot4_uu i32: T(T sum, T a, T b) { $NAME }
+@@ dot2_ss|dot4|dot4_low|dot4_ss|dot4_uu i32: T(T a, T b) = add_NAME@(a ^ a, a, b)
+@@ add_dot2_ss|add_dot4|add_dot4_low|add_dot4_ss|add_dot4_uu i32: T(T sum, T a, T b) { $NAME }
 @@ add_dot4_ss_each i32 vector: T(T sum, T a, E b) { $add_dot4_ss_each }
 @@ dot2 i32: F(T a, T b) = add_dot2@F(splat@F(0), a, b)
 @@ add_dot2 f32: T(T sum, I a, I b) { $add_dot2 }
