@@ -59,9 +59,8 @@ def main() -> None:
     optimizer = sm.optim.AdamW(lr=3e-3, weight_decay=0.0)
 
     def loss(adapters: Any, model: Decoder) -> sm.Tensor:
-        cache = empty_cache(model.config, 1, count, sm.float32)
-        slot = sm.asarray(0, dtype=sm.int32)
-        _, logits = step(with_adapters(model, adapters), cache, read, positions, slot, positions)
+        cache, pages = empty_cache(model.config, 1), sm.zeros(1, dtype=sm.int32)
+        _, logits = step(with_adapters(model, adapters), cache, read, positions, pages, positions)
         return sm.nn.losses.cross_entropy(logits, expected)
 
     @sm.jit(donate=(0, 1))
@@ -80,9 +79,8 @@ def main() -> None:
 
     @sm.jit
     def following(adapted: Decoder, ids: sm.Tensor, last: sm.Tensor) -> sm.Tensor:
-        cache = empty_cache(adapted.config, 1, ROWS, sm.float32)
-        places = sm.arange(ROWS, dtype=sm.int32)
-        return step(adapted, cache, ids, places, sm.asarray(0, dtype=sm.int32), last)[1]
+        cache, pages = empty_cache(adapted.config, 1), sm.zeros(1, dtype=sm.int32)
+        return step(adapted, cache, ids, sm.arange(ROWS, dtype=sm.int32), pages, last)[1]
 
     print(f"before: {goes_on(adapters)!r}")
     state = optimizer.init(adapters)

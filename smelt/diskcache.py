@@ -227,8 +227,8 @@ class DiskCache:
         passing = isinstance(error, FileNotFoundError) and self.problem() is None  # what others have just removed
         if not self._warned and not passing:
             self._warned = True
-            why = f"nothing can be kept in {self.root}: {(error.strerror or str(error)).lower()}"
-            what = "What is compiled now is compiled anew each time; SMELT_CACHE_DIR names another folder"
+            why = f"what is compiled cannot be kept in {self.root}: {(error.strerror or str(error)).lower()}"
+            what = "It is compiled anew each time; SMELT_CACHE_DIR names another folder"
             print(f"smelt: {why}. {what}.", file=sys.stderr)
 
 

@@ -257,7 +257,7 @@ def test_an_unusable_folder_means_working_without_after_one_line(
         assert cache.load_bytes("record", KEY) is None
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert f"nothing can be kept in {tmp_path / 'file' / below}: not a directory" in said
+    assert f"what is compiled cannot be kept in {tmp_path / 'file' / below}: not a directory" in said
     assert "compiled anew each time" in said
 
 
@@ -270,7 +270,7 @@ def test_a_folder_that_may_only_be_read_is_told(
     monkeypatch.setattr("smelt.diskcache.write_whole", refused)
     cache.store_bytes("record", KEY, DATA)
     cache.store_bytes("record", KEY, DATA)
-    assert capsys.readouterr().err.count("permission denied. What is compiled now is compiled anew") == 1
+    assert capsys.readouterr().err.count("permission denied. It is compiled anew") == 1
 
 
 def test_a_missing_descriptor_does_not_cost_an_entry(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -123,9 +123,9 @@ def _apart(access: _Access, numbers: list[int], tasks: int, nbytes: int) -> list
     if math.prod(sizes) > _MOST_ELEMENTS or len({v.name for v in variables}) < len(variables):
         return []
     values = {v.name: v.low + at for v, at in zip(variables, positions(sizes), strict=True)}
-    where, by = np.broadcast_arrays(address.evaluate(values), task.evaluate(values))
-    inside = np.ones(where.shape, np.bool_)
+    inside: Any = True
     for a, b in mask:
         inside = inside & (np.asarray(a.evaluate(values)) < np.asarray(b.evaluate(values)))
+    where, by, inside = np.broadcast_arrays(address.evaluate(values), task.evaluate(values), inside)
     where, by = where[inside], by[inside]
     return [n for n in numbers if np.array_equal(where * n // nbytes, by * n // tasks)]

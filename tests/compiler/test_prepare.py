@@ -40,7 +40,7 @@ def argument(number: int, dtype: DType, *shape: int, steady: bool = False) -> No
         (AVX512, int8, 1, Panels(64, 4)),
         (AVX512, bfloat16, 1, Panels(64, 2)),
         (PLAIN, bfloat16, 1, Panels(64, 1)),
-        (PLAIN, int8, 4, None),
+        (PLAIN, int8, 4, Panels(64, 2)),
         (AVX2, bfloat16, 4, Panels(16, 1)),
         (AVX2, float16, 4, Panels(16, 1)),
         (NEON, bfloat16, 4, None),

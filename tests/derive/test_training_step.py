@@ -120,6 +120,8 @@ def test_nothing_is_as_large_as_the_scores_of_one_head(compiled: Compiled) -> No
 
 def test_no_launch_only_moves_values(compiled: Compiled) -> None:
     for kernel in compiled.kernels:
+        if kernel.form.startswith("series: "):  # small kernels that move values cost no launch there
+            continue
         computed = set(re.findall(r"^%\d+: \w+ = (\w+)", kernel.region, re.MULTILINE)) - MOVES
         assert computed or kernel.sink.endswith("[]>") or kernel.nodes == ("scatter",), kernel.region
 

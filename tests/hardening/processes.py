@@ -66,6 +66,15 @@ def says(code: str, cache: Path | None, *arguments: object, remove: tuple[str, .
     return answer.stdout.strip()
 
 
+def says_without_room(code: str, cache: Path | None, *arguments: object, **variables: Any) -> str:
+    """The output of a program that ends well, and says in one line that what it compiles cannot be kept."""
+    answer = run(code, cache, *arguments, **variables)
+    assert answer.returncode == 0, answer
+    [line] = answer.stderr.splitlines()
+    assert line.startswith(f"smelt: what is compiled cannot be kept in {cache or ''}"), answer
+    return answer.stdout.strip()
+
+
 def files(cache: Path) -> list[Path]:
     return [path for path in cache.rglob("*") if not path.is_dir()]
 

@@ -50,6 +50,16 @@ grid g0 < 4
   v2: float32 = add v0 v1
   store o[g0] = v2
 """
+MASKED = """kernel masked tasks 4
+argument o float32 [4] strides [1] offset 0
+argument s float32 [4, 1] strides [1, 1] offset 0
+grid g0 < 4
+  a0: float32 = acc 0.0
+  loop i1 < 3
+    v1: float32 = load s[g0, 0] if g0 + i1 < 4
+    a0 add= v1
+  store o[g0] = a0
+"""
 NBYTES = {0: 16, 1: 128, 2: 128, 3: 128}  # sums, what is scaled, the input, a third result
 
 
@@ -68,6 +78,7 @@ def kernel(text: str) -> Kernel:
         ((BLOCKS, COLUMNS), ((1, 2, 0), (3, 2)), 8),  # of what nobody writes, anything is read
         ((COLUMNS, BLOCKS), ((3, 1), (1, 2, 0)), 1),  # what is written later is not written too early
         ((ROWS, OUTSIDE), ((0, 2), (3, 0)), 1),  # every task reads the first sum
+        ((ROWS, MASKED), ((0, 2), (3, 0)), 4),  # with conditions of what the address does not know
         ((ROWS, BLOCKS, COLUMNS), ((0, 2), (1, 2, 0), (3, 2)), 4),
     ],
 )
