@@ -131,7 +131,7 @@ def test_every_lock_is_in_the_list() -> None:
         and "bench" not in path.parts
     ]
     # That of the disk cache is renewed; those who build have theirs, and a child forgets them. The thread of an engine
-    # for language models does not live in a child, so nobody waits for it there; neither does that which tells long work.
+    # for language models does not live in a child, so nobody waits for it there; nor does that which tells long work.
     assert sorted(set(plain)) == ["build.py", "diskcache.py", "engine.py", "locks.py", "toolchain.py", "working.py"]
 
 
