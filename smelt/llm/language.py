@@ -116,9 +116,10 @@ class LanguageModel:
         grammar: Grammar | None = None,
         timeout: float | None = None,
         shown: Sequence[str] = (),
+        goes_on: bool = False,
     ) -> Request:
-        """A request for the engine, whose text ends before any of the strings of `stop`; control tokens with the names
-        of `shown` are text.
+        """A request for the engine, whose text ends before any of the strings of `stop`, and where the model ends it
+        unless it `goes_on`; control tokens with the names of `shown` are text.
         """
         from smelt.llm.tokens import TextStream
 
@@ -127,7 +128,7 @@ class LanguageModel:
             self.tokens(prompt),
             sampling or Sampling(),
             max_tokens,
-            frozenset(self.tokenizer.stops),
+            frozenset(() if goes_on else self.tokenizer.stops),
             TextStream(self.tokenizer, stop, [controls[name] for name in shown if name in controls]),
             grammar,
             timeout,

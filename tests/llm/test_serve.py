@@ -139,6 +139,16 @@ def test_texts_and_tokens_go_on(client):
     assert "".join(piece["choices"][0]["text"] for piece in pieces) == text["choices"][0]["text"]
 
 
+def test_a_text_may_go_on_behind_its_end(client):
+    # Only token 128 can come, which ends a text.
+    asked = {"prompt": "x", "max_tokens": 5, "temperature": 0, "logit_bias": {"128": 100}}
+    ends = client.ask(TEXT, asked).json
+    goes_on = client.ask(TEXT, asked | {"ignore_eos": True}).json
+    assert ends["choices"][0]["finish_reason"] == "stop"
+    assert goes_on["choices"][0]["finish_reason"] == "length"
+    assert goes_on["usage"]["completion_tokens"] == 5
+
+
 def test_stop_strings_end_a_text_before_them(client):
     asked = {"prompt": "abc", "max_tokens": 20, "temperature": 0}
     text = client.ask(TEXT, asked).json["choices"][0]["text"]

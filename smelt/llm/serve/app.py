@@ -160,6 +160,7 @@ class Service:
                         grammar=self._grammar(asked),
                         timeout=self.limits.timeout,
                         shown=form.markers if form is not None else (),
+                        goes_on=asked.goes_on,
                     )
                     made.owner, made.deliver = owner, partial(deliver, len(handles))
                     handles.append(self.model.engine.submit(made))

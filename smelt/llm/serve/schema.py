@@ -50,6 +50,7 @@ class Asked:
     choices: int = 1
     stream: bool = False
     usage: bool = False  # in a stream, at its end
+    goes_on: bool = False  # behind tokens that end a text, as benchmarks ask for
     schema: Mapping[str, Any] | None = None  # of JSON; empty: any object
     tools: tuple[Mapping[str, Any], ...] = ()  # functions, as the client describes them
     forced: tuple[str, ...] = ()  # names of those of which one must be called
@@ -281,6 +282,7 @@ _COMMON: Final[dict[str, Check]] = {
     "frequency_penalty": _number(-2, 2),
     "repetition_penalty": _number(0.01, 100),
     "max_tokens": _integer(1, 2**31 - 1),
+    "ignore_eos": _flag,
     "user": _anything,
     "metadata": _anything,
 }
@@ -386,5 +388,6 @@ def _asked(
         fields.get("n", 1),
         fields.get("stream", False),
         fields.get("stream_options", False),
+        fields.get("ignore_eos", False),
         fields.get("response_format"),
     )
