@@ -171,6 +171,7 @@ class Engine:
         self.speculate = speculate  # tokens of an answer that are guessed at once, at most
         self._seconds: dict[int, float] = {}  # of a step, by its rows as they are padded
         self.pages = Pages(programs.pages, programs.page, programs.copy)
+        self._lost = False  # whether the cache is to be made anew, which may fail as other things do
         self.waiting: deque[Handle] = deque()
         self.running: list[Handle] = []
         self.finished: dict[str, int] = {}  # how many ended, by reason
@@ -314,13 +315,16 @@ class Engine:
         self._drop()
         self._admit()
         try:
+            if self._lost:
+                self.programs.reset()
+                self._lost = False
             self._read_chunk()
             self._extend()
         except Exception as error:  # what a program leaves of the cache is not known, so all begin anew
             for handle in list(self.running):
                 self._end(handle, "error", f"{type(error).__name__}: {error}")
             self.pages.clear()
-            self.programs.reset()
+            self._lost = True
         return bool(self.waiting or self.running or self._calls)
 
     def _answer(self, function: Callable[[], Any], future: Future[Any]) -> None:

@@ -92,10 +92,11 @@ class DecoderPrograms:
 
     def reset(self) -> None:
         """Forget all texts: a new cache."""
+        self._bound: Any = None  # there may be no room for two
+        self._embedding: Any = None  # with a cache of its own, once somebody asks
         cache = empty_cache(self.config, self.pages, self._dtype)
         self.cache_bytes: int = sum(part.nbytes for part in tree.flatten(cache)[0])
         self._bound = self._step.bind(self._weights, cache)
-        self._embedding: Any = None  # with a cache of its own, once somebody asks
 
     def own(self, slot: int) -> list[int]:
         """The pages of a text, where each slot has some for itself."""

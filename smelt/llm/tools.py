@@ -180,16 +180,18 @@ def _call(value: Any, form: Form, names: frozenset[str]) -> Call | None:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or value["name"] not in names:
         return None
     given: Any = next((value[key] for key in (form.arguments, "arguments", "parameters") if key in value), {})
-    if isinstance(given, str):  # JSON within JSON, as some models write it
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            return None
+    try:
+        given = json.loads(given) if isinstance(given, str) else given  # JSON within JSON, as some models write it
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False)  # Python reads NaN, which is no JSON
+    except (ValueError, RecursionError):
+        return None
     if not isinstance(given, dict):
         return None
+    # Halves of surrogate pairs are no characters, and stay the escapes that they were.
+    text = text.encode("utf-8", "backslashreplace").decode()
     # Templates of Mistral's take no other ids than of nine letters and digits.
     name = "".join(secrets.choice(_LETTERS) for _ in range(9))
-    return Call(name, value["name"], json.dumps(given, ensure_ascii=False))
+    return Call(name, value["name"], text)
 
 
 def _overlap(text: str, marker: str) -> int:
@@ -208,7 +210,7 @@ def grammar(form: Form, functions: Sequence[Mapping[str, Any]], controls: Mappin
 
     rules, names = [], [f"call{number}" for number in range(len(functions))]
     for number, function in enumerate(functions):
-        schema = {"type": "object", **(function.get("parameters") or {})}
+        schema = {**(function.get("parameters") or {}), "type": "object"}  # arguments are nothing else
         schema["x-guidance"] = {"whitespace_flexible": False}
         head = json.dumps(f'{{"name": {json.dumps(function["name"])}, "{form.arguments}": ')
         rules.append(f'call{number}: {head} arguments{number} "}}"')

@@ -255,6 +255,21 @@ def test_when_a_program_fails_requests_hear_of_it_and_the_next_one_runs():
     assert together([Request([1, 2], max_tokens=3)], engine)[0] == alone([1, 2], max_tokens=3)
 
 
+def test_a_cache_that_cannot_be_made_anew_fails_requests_until_it_can():
+    class Full(History):
+        def reset(self) -> None:
+            super().reset()
+            if self.fails:
+                raise MemoryError("no room for a cache")
+
+    programs = Full()
+    with Engine(programs) as engine:
+        for fails, reasons in ((True, ["error", "error"]), (False, ["length", "length"])):
+            programs.fails = fails
+            ends = [[*engine.stream(Request([1, 2], max_tokens=3, timeout=9))][-1].reason for _ in reasons]
+            assert ends == reasons
+
+
 def test_a_full_queue_and_prompts_that_do_not_fit_are_refused():
     engine = Engine(History(context=8), queue_limit=2)
     for _ in range(2):

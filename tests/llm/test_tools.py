@@ -34,6 +34,8 @@ TEMPLATES = {
     "mistral": "{% if tools %}[AVAILABLE_TOOLS]{% endif %}[TOOL_CALLS]",
     "llama3": '{% if tools is not none %}{"name": x, "parameters": y}{% endif %} Environment: ipython',
 }
+# what Python reads, and what is no JSON
+NO_JSON = [f'<tool_call>{{"name": "time", "arguments": {{"x": {x}}}}}</tool_call>' for x in ("NaN", "1e999")]
 # what a model writes, and what is told of it: text, and names with arguments
 WRITTEN: dict[str, list[tuple[str, str, list[tuple[str, Any]]]]] = {
     "hermes": [
@@ -51,6 +53,7 @@ WRITTEN: dict[str, list[tuple[str, str, list[tuple[str, Any]]]]] = {
         ('<tool_call>{"name": "rm"}</tool_call>', '<tool_call>{"name": "rm"}</tool_call>', []),
         ("a <tool", "a <tool", []),
         ("<tool_call>" + "[" * 5000, "<tool_call>" + "[" * 5000, []),
+        *((written, written, []) for written in NO_JSON),
     ],
     "mistral": [
         ("Sunny [TOOL].", "Sunny [TOOL].", []),
@@ -202,6 +205,28 @@ def test_templates_hear_of_calls_and_results() -> None:
         assert told == {"role": "tool", "content": "noon", "tool_call_id": "abcdefghi"}
 
 
+def test_half_of_a_character_in_arguments_stays_an_escape() -> None:
+    written = '{"x": "\\ud800", "y": "\u00e9"}'
+    for given in (written, json.dumps(written)):
+        calls = Calls(FORM["hermes"], ["time"])
+        _, (call,) = calls.feed(f'<tool_call>{{"name": "time", "arguments": {given}}}</tool_call>')
+        assert call.arguments == written
+    with saying('<tool_call>{"name": "time", "arguments": {"x": "\\ud800"}}</tool_call>') as (client, _):
+        (call,) = client.ask(CHAT, ASKED).json["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["arguments"] == '{"x": "\\ud800"}'
+        assert client.ask(CHAT, ASKED | {"stream": True}).events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_arguments_are_an_object_whatever_their_schema_says() -> None:
+    pytest.importorskip("llguidance")
+    listed = {"type": "function", "function": {"name": "time", "parameters": {"type": "array"}}}
+    with served(context=512) as client:
+        client.model.tokenizer, client.model.template = Letters(), Template(TEMPLATES["hermes"])
+        asked = ASKED | {"tools": [listed], "tool_choice": "required", "max_tokens": 300, "logit_bias": {"125": 100}}
+        (call,) = client.ask(CHAT, asked).json["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["arguments"] == "{}"
+
+
 def test_forced_calls_follow_the_schemas() -> None:
     pytest.importorskip("llguidance")
     named = {"type": "function", "function": {"name": "weather"}}
@@ -235,6 +260,8 @@ def test_marks_that_are_control_tokens_are_no_text() -> None:
         ({"tools": [{}]}, "tools must have a function"),
         ({"tools": [TOOLS[0], TOOLS[0]]}, "two functions of the same name"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools must have a function"),
+        ({"tools": [{"type": "function", "function": {"name": 7}}]}, "tools must have a function"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools must have a function"),
         ({"tools": [{"type": "function", "function": {"name": "a", "parameters": 7}}]}, "JSON schema"),
         ({"tools": TOOLS * 100}, "at most 128"),
         ({"tool_choice": "always"}, "tool_choice must be"),

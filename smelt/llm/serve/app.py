@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import secrets
 import socket
 import time
@@ -35,6 +36,7 @@ except ImportError as missing:
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _BODY_SECONDS: Final = 30.0  # that a client may take to send its request
 _RETRY_SECONDS: Final = 1
+_PORT: Final = re.compile(r":[0-9]*\Z")  # behind the name of a host
 _OWNER: Final = "smelt.owner"  # in the scope of a request: the tenant whose key it brought
 
 T = TypeVar("T")
@@ -342,7 +344,7 @@ class _Gate:
         headers = dict(scope["headers"])
         if not self._tenants:
             # A page of a stranger whose name leads here (DNS rebinding) sends that name.
-            name = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0].strip("[]") or "localhost"
+            name = _PORT.sub("", headers.get(b"host", b"").decode("latin-1")).strip("[]") or "localhost"
             if self._everybody or name in LOOPBACK:
                 return ""
             raise ApiError(f"this is not {name!r:.80}", status=403)

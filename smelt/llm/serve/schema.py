@@ -35,7 +35,11 @@ class ApiError(Exception):
         """The body of the answer."""
         kind = "invalid_request_error" if self.status < 500 and self.status != 429 else "server_error"
         kind = "rate_limit_error" if self.status == 429 else kind
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        found = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        # Halves of surrogate pairs, which JSON can name, have no bytes.
+        return {
+            "error": {name: text and text.encode("utf-8", "backslashreplace").decode() for name, text in found.items()}
+        }
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,9 @@ Check = Callable[[Any], Any]
 
 def _number(least: float, most: float) -> Check:
     def check(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise ApiError("must be a number")
-        if not least <= value <= most:
+        if not least <= value <= most:  # NaN is nowhere, and integers may be larger than any float
             raise ApiError(f"must be at least {least} and at most {most}")
         return float(value)
 
@@ -210,10 +214,11 @@ def _tools(value: Any) -> tuple[Mapping[str, Any], ...]:
         raise ApiError(f"must be a list of at most {MOST_TOOLS} functions")
     for tool in value:
         function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
-        if not isinstance(function, dict) or not _NAME.fullmatch(str(function.get("name"))):
+        name = function.get("name") if isinstance(function, dict) else None
+        if not isinstance(function, dict) or not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ApiError("must have a function with a name of at most 64 letters, digits, _ and -, each of its type")
         if not isinstance(function.get("parameters") or {}, dict):
-            raise ApiError(f"{function['name']} must have parameters that are a JSON schema")
+            raise ApiError(f"{name} must have parameters that are a JSON schema")
     if len({tool["function"]["name"] for tool in value}) < len(value):
         raise ApiError("has two functions of the same name")
     return tuple(value)
