@@ -19,7 +19,7 @@ import numpy as np
 
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
-from smelt.graph.index import IndexLike
+from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.ops import VIEWS, Op
 
 if TYPE_CHECKING:
@@ -43,6 +43,16 @@ class Node:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has, at the upper bound of its dims."""
+        return upper(product_of(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that these take."""
+        return self.elements * self.dtype.itemsize
 
     def __repr__(self) -> str:
         attribute = "" if self.attribute is None else f" {self.attribute!r}"
