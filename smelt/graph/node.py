@@ -195,6 +195,7 @@ def live_nodes() -> int:
     return len(_nodes)
 
 
+_REPEATING: Final = frozenset({Op.EXPAND, Op.RESHAPE})
 _FORMS: Final = {float32: struct.Struct("<f"), float64: struct.Struct("<d")}
 
 
@@ -270,6 +271,12 @@ def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
     while node.op in steps and node.leaf is None:
         node = node.sources[0]
     return node
+
+
+def constant_of(node: Node) -> Node | None:
+    """The CONST that a node repeats, if it is nothing but a constant."""
+    node = shown(node, _REPEATING)
+    return node if node.op is Op.CONST else None
 
 
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
