@@ -18,12 +18,24 @@ from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import EXPONENTIALS, Profile, assumed, instructions
 from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
 from smelt.fuse import Group, contiguous, partition, ready, storable
-from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, expand, label_sizes, product_of, topological, upper
+from smelt.graph import (
+    ELEMENTWISE,
+    SOURCES,
+    VIEWS,
+    Node,
+    Op,
+    expand,
+    label_sizes,
+    product_of,
+    shown,
+    topological,
+    upper,
+)
 from smelt.rewrite import Contract, rewrite
 
 _HIDDEN: Final = 0.75  # of the shorter of computing and moving, about, behind the longer
 _ROUTINE: Final = 8  # times that a sort or a scatter moves what it reads, about
-_RENAMING: Final = (Op.EXPAND, Op.RESHAPE, Op.PERMUTE)  # what takes no memory
+_RENAMING: Final = frozenset({Op.EXPAND, Op.RESHAPE, Op.PERMUTE})  # what takes no memory
 
 
 def plans(
@@ -126,7 +138,7 @@ def form_seconds(node: Node, profile: Profile) -> float:
 
 def _most_read(node: Node) -> float:
     """Elements of each source that a node reads at most."""
-    return upper(product_of(node.shape)) if node.op is Op.GATHER else math.inf
+    return node.elements if node.op is Op.GATHER else math.inf
 
 
 def graph_seconds(roots: Sequence[Node], profile: Profile) -> float:
@@ -169,12 +181,12 @@ def _nanoseconds(node: Node, profile: Profile) -> float:
     if node.op is Op.CONTRACT:
         return upper(product_of(label_sizes(node).values())) / lanes / vectors
     if node.op in (Op.REDUCE, Op.SCAN):
-        return upper(product_of(node.sources[0].shape)) / lanes / vectors
+        return node.sources[0].elements / lanes / vectors
     if node.op is Op.GATHER:
-        return upper(product_of(node.shape)) / vectors
+        return node.elements / vectors
     if node.op in ELEMENTWISE:
         name = node.attribute if isinstance(node.attribute, str) else "add"
-        count = upper(product_of(node.shape))
+        count = node.elements
         if name in EXPONENTIALS:
             return count * EXPONENTIALS[name] / assumed(profile).function
         return count * instructions([name]) / lanes / vectors
@@ -182,6 +194,5 @@ def _nanoseconds(node: Node, profile: Profile) -> float:
 
 
 def _nbytes(node: Node) -> int:
-    while node.op in _RENAMING and node.leaf is None:
-        node = node.sources[0]
-    return 0 if node.op in (Op.CONST, Op.IOTA) else upper(product_of(node.shape)) * node.dtype.itemsize
+    node = shown(node, _RENAMING)
+    return 0 if node.op in (Op.CONST, Op.IOTA) else node.nbytes

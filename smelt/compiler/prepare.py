@@ -14,7 +14,7 @@ from smelt.compiler.settled import settled
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
 from smelt.dtypes import int8, uint8
-from smelt.graph import Node, Op, build, make, product_of, row_major, shown, topological, upper, with_sources
+from smelt.graph import Node, Op, build, make, product_of, row_major, shown, topological, with_sources
 from smelt.graph.text import print_graph
 from smelt.plan import Made, Prepared
 from smelt.schedule import Panels, panels_of
@@ -45,7 +45,7 @@ def prepare(roots: Sequence[Node], first: int, profile: Profile) -> tuple[list[N
         """What is read in the place of a value that is made of steady inputs; else it is asked for."""
         leaves = [leaf for leaf in topological([made]) if leaf.op is Op.LEAF]
         parts = tuple([Made(leaf.attribute.kind, leaf.attribute.number, leaf.dtype) for leaf in leaves])
-        wanted = Prepared(parts, print_graph([made]), upper(product_of(made.shape)) * made.dtype.itemsize)
+        wanted = Prepared(parts, print_graph([made]), made.nbytes)
         if not all(leaf.attribute.steady for leaf in leaves if leaf.attribute.kind == "input"):
             others[wanted] = None
             return None

@@ -12,7 +12,7 @@ from typing import Final
 from smelt.compiler.planning import form_seconds, moving_seconds
 from smelt.compiler.trace import Argument
 from smelt.cost import Profile
-from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, product_of, shown, topological
+from smelt.graph import ELEMENTWISE, SOURCES, VIEWS, Node, Op, shown, topological
 
 WORTH: Final = 0.01  # of a program's time, that all of these save at least
 LEAST: Final = 5e-7  # seconds that one of them saves: passing it costs some as well
@@ -72,10 +72,5 @@ def _saved(node: Node, profile: Profile) -> float:
     computed = sum(form_seconds(one, profile) for one in nodes)
     if not all(one.op in _FUSED for one in nodes):
         return computed
-    before, after = sum(_nbytes(one) for one in nodes if one.op is Op.LEAF), _nbytes(node)
+    before, after = sum(one.nbytes for one in nodes if one.op is Op.LEAF), node.nbytes
     return computed + moving_seconds(before, profile) - moving_seconds(after, profile) if after <= before else 0.0
-
-
-def _nbytes(node: Node) -> int:
-    size = product_of(node.shape)
-    return size * node.dtype.itemsize if isinstance(size, int) else 0

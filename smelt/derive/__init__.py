@@ -8,4 +8,4 @@ that every transform can be applied again.
 
 from smelt.derive.batch import batch_dependent
 from smelt.derive.custom import Call, Custom, Stopped, Variable, stopped
-from smelt.derive.moves import filled, is_constant, zeros
+from smelt.derive.moves import filled, zeros

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from smelt.derive.moves import is_constant, wide, zeros
-from smelt.graph import Node, Op
+from smelt.derive.moves import wide, zeros
+from smelt.graph import Node, Op, constant_of
 from smelt.graph import build as b
 
 UnaryMap = Callable[[Node, Node, Node], Node]  # of the change, the operand and the result
@@ -98,11 +98,12 @@ def _chosen(name: str, t: Node, mine: Node, other: Node, result: Node) -> Node:
     """Of the larger or smaller of two. Equal ones share, but a constant, as in relu, takes all: then the result is
     beyond it exactly where the other one is, and what relu is taken of need not be kept.
     """
-    if is_constant(other):
+    fixed = constant_of(other) is not None
+    if fixed:
         mine = result
     first, second = (other, mine) if name == "max" else (mine, other)
     nothing = zeros(t.shape, t)
-    tied = nothing if is_constant(other) else b.where(b.eq(mine, other), b.scale(t, 0.5), nothing)
+    tied = nothing if fixed else b.where(b.eq(mine, other), b.scale(t, 0.5), nothing)
     return b.where(b.lt(first, second), t, tied)
 
 

@@ -144,10 +144,3 @@ def recurrence(factors: Node, values: Node, axis: int) -> Node:
         factors = build.mul(factors, shift(factors, axis, by, 1))
         by *= 2
     return values
-
-
-def is_constant(x: Node) -> bool:
-    """Whether x is a number, perhaps repeated."""
-    while x.op is Op.EXPAND or x.op is Op.RESHAPE:
-        x = x.sources[0]
-    return x.op is Op.CONST

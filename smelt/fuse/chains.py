@@ -407,8 +407,8 @@ def _is_large(scores: Node, contractions: Sequence[Node], others: Iterable[Node]
     contractions that make them, and the others.
     """
     operands = dict.fromkeys(source for node in contractions for source in node.sources)
-    touched = sum(upper(product_of(node.shape)) for node in (*operands, *others))
-    return upper(product_of(scores.shape)) >= LEAST_SHARE * touched
+    touched = sum(node.elements for node in (*operands, *others))
+    return scores.elements >= LEAST_SHARE * touched
 
 
 def _has_batch(below: _Below) -> bool:

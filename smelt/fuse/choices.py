@@ -44,20 +44,11 @@ class Decision(NamedTuple):
     kernels: int = 1  # that ask for it
     either: bool = False  # whether it might have been the other way, too
 
-    @property
-    def stored_bytes(self) -> int:
-        """What storing it writes, and each kernel that asks for it reads."""
-        return upper(product_of(self.node.shape)) * self.node.dtype.itemsize
-
-    @property
-    def again(self) -> int:
-        """Vector instructions that its own step takes, for a vector in each kernel."""
-        return instructions([operation(self.node)])
-
     def __str__(self) -> str:
-        work = f"{self.stored_bytes} bytes"
+        work = f"{self.node.nbytes} bytes"
         if self.kernels > 1 and self.node.op in ELEMENTWISE:
-            work += f", or {self.again} instructions a vector in each of {self.kernels} kernels"
+            again = instructions([operation(self.node)])
+            work += f", or {again} instructions a vector in each of {self.kernels} kernels"
         return f"{self.node!r}: {self.reason} ({work})"
 
 
@@ -150,7 +141,7 @@ class Policy:
             return "" if few else "it has many parts, or is asked for at several places"
         if node.op is Op.REDUCE:
             rows = product_of(extent(v) for v in group.free_axes(places[0]))
-            enough = upper(rows) >= PARALLEL_ROWS or upper(product_of(node.sources[0].shape)) <= SMALL
+            enough = upper(rows) >= PARALLEL_ROWS or node.sources[0].elements <= SMALL
             return "" if enough else "it has too few rows to share out"
         if node.op is Op.CONTRACT or node.op is Op.SCAN:
             return ""
@@ -203,7 +194,7 @@ def _light(order: Sequence[Node]) -> set[Node]:
 
 def _picks_slices(gather: Node) -> bool:
     """Whether each index chooses many elements: then reading by it costs no more than reading a copy."""
-    size = upper(product_of(gather.shape))
+    size = gather.elements
     chosen = sum(upper(product_of(shown(index, REPEATING).shape)) for index in gather.sources[1:])
     return chosen * SLICE <= size
 

@@ -113,7 +113,5 @@ def _padded(contraction: Node, operand: Node) -> Node | None:
     operand = shown(operand)
     if operand.op is not Op.PAD or operand.leaf is not None:
         return None
-    many = upper(product_of(label_sizes(contraction).values())) >= max(
-        LEAST_PRODUCTS, PRODUCTS * upper(product_of(operand.shape))
-    )
+    many = upper(product_of(label_sizes(contraction).values())) >= max(LEAST_PRODUCTS, PRODUCTS * operand.elements)
     return operand if many else None

@@ -30,7 +30,7 @@ def place_in_blocks(node: Node, pieces: set[Node]) -> Node | None:
     x, op = found.by.x, found.lead.attribute.op
     size = x.shape[-1]
     rows = product_of(x.shape[:-1])
-    most = upper(product_of(x.shape)) // PIECE if upper(rows) < ROWS else 1
+    most = x.elements // PIECE if upper(rows) < ROWS else 1
     cuts = ((n, _block(size, n)) for n in range(min(ROWS, max(1, most)), 0, -1))
     count, block = next(((n, block) for n, block in cuts if block is not None), (0, 0))
     if not block or not isinstance(size, int):
@@ -54,13 +54,7 @@ def _is_searched(node: Node, by: Follower) -> bool:
     x, axis = by.x, by.x.rank - 1
     below = shown(x, {Op.RESHAPE})
     there = below.op is Op.LEAF or below.leaf is not None
-    if (
-        by.law.name != "places"
-        or by.rest is None
-        or not there
-        or node.attribute.axes != (axis,)
-        or upper(product_of(x.shape)) < LARGE
-    ):
+    if by.law.name != "places" or by.rest is None or not there or node.attribute.axes != (axis,) or x.elements < LARGE:
         return False
     (*_, places), at = down(by.rest, anywhere(x), REPEATING)
     return places.op is Op.IOTA and at.indices[0] == anywhere(x).indices[axis]

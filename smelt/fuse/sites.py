@@ -17,7 +17,7 @@ from smelt.fuse.group import Group
 from smelt.fuse.layout import LayoutOf
 from smelt.fuse.passes import PASSES, Ready
 from smelt.fuse.split import COLUMNS, LONG, ROWS, cut_in, cut_of
-from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, product_of, topological, upper
+from smelt.graph import ELEMENTWISE, VIEWS, Node, Op, topological
 from smelt.kernel import Illegal
 
 # What is decided first: choices of one step are numbers in a graph that depends on the choices of those before it.
@@ -79,12 +79,12 @@ def late_sites(stored: Sequence[Node], groups: Sequence[Group], decisions: Seque
         else:
             continue
         key = (words, parts.get(node, node), decision.kernels)
-        found.append((key, Site(words, choice, decision.kernels * max(map(_nbytes, (node, *node.sources))))))
+        found.append((key, Site(words, choice, decision.kernels * max(x.nbytes for x in (node, *node.sources)))))
     for group in groups:
         if group.members and group.also:
             key = ("alone", parts.get(group.sink, group.sink))
             words = f"makes {_named(group.sink)} in a kernel without other results"
-            found.append((key, Site(words, Choices(alone=frozenset({numbers[group.sink]})), _nbytes(group.sink))))
+            found.append((key, Site(words, Choices(alone=frozenset({numbers[group.sink]})), group.sink.nbytes)))
     return _ranked(found)
 
 
@@ -101,8 +101,8 @@ def _pieces(order: Sequence[Node]) -> Iterator[tuple[Hashable, Site]]:
     for number, node in enumerate(order):
         if (node.op is not Op.REDUCE and node.op is not Op.CONTRACT) or node.leaf is not None:
             continue
-        cut, work = cut_of(node), upper(product_of(node.sources[0].shape))
-        if cut is None and (work < LONG // 2 or upper(product_of(node.shape)) > _most_results(node)):
+        cut, work = cut_of(node), node.sources[0].elements
+        if cut is None and (work < LONG // 2 or node.elements > _most_results(node)):
             continue
         shapes = tuple(source.shape for source in node.sources)
         for count in COUNTS:
@@ -128,7 +128,7 @@ def _apart(graph: Ready, order: Sequence[Node], choices: Choices) -> Iterator[tu
     numbers = {node: number for number, node in enumerate(order)}
     for chain in chains_of(graph.roots, graph.pieces, choices.apart):
         key = (chain.result.attribute, chain.result.shape, len(chain.folds), len(chain.members), chain.keys)
-        scores = sum(_nbytes(node) for node in chain.members if node.op is Op.CONTRACT)
+        scores = sum(node.nbytes for node in chain.members if node.op is Op.CONTRACT)
         words = f"stores the scores of {_named(chain.result)}"
         yield key, Site(words, Choices(apart=frozenset({numbers[chain.result]})), scores)
 
@@ -159,10 +159,6 @@ def _parts(groups: Sequence[Group]) -> dict[Node, Hashable]:
 
 def _looks(node: Node) -> Hashable:
     return node.op, node.attribute, node.shape, tuple((source.op, source.shape) for source in node.sources)
-
-
-def _nbytes(node: Node) -> int:
-    return upper(product_of(node.shape)) * node.dtype.itemsize
 
 
 def _named(node: Node) -> str:

@@ -109,7 +109,7 @@ def _pieces(node: Node) -> tuple[int, int] | None:
     """The axis to cut and the number of pieces, if cutting pays."""
     (x,) = node.sources
     axes = node.attribute.axes
-    total, kept = upper(product_of(x.shape)), max(1, upper(product_of(node.shape)))
+    total, kept = x.elements, max(1, node.elements)
     if total < LONG or kept >= (ROWS if x.rank - 1 in axes else COLUMNS) or _sums_words(node):
         return None
     sizes: list[tuple[int, int]] = [(size, -axis) for axis in axes if isinstance(size := x.shape[axis], int)]
@@ -168,7 +168,7 @@ def _product_pieces(node: Node) -> tuple[int, int] | None:
     """The label to cut a contraction along and the number of pieces, if its sums are long and its results few. Such is
     the gradient of a convolution's weight, where otherwise each task would pack all of the images.
     """
-    kept, summed = upper(product_of(node.shape)), _summed(node)
+    kept, summed = node.elements, _summed(node)
     length = upper(product_of(list(summed.values())))
     if kept >= COLUMNS or kept * length < LONG or length < 2 * PRODUCT_LENGTH or _weighs(node):
         return None

@@ -19,6 +19,7 @@ from smelt.graph.node import (
     Shape,
     constant_array,
     constant_bytes,
+    constant_of,
     constant_value,
     label_sizes,
     live_nodes,

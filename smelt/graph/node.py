@@ -19,7 +19,7 @@ import numpy as np
 
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar, cast_array, float32, float64
-from smelt.graph.index import IndexLike
+from smelt.graph.index import IndexLike, product_of, upper
 from smelt.graph.ops import VIEWS, Op
 
 if TYPE_CHECKING:
@@ -43,6 +43,16 @@ class Node:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has, at the upper bound of its dims."""
+        return upper(product_of(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that these take."""
+        return self.elements * self.dtype.itemsize
 
     def __repr__(self) -> str:
         attribute = "" if self.attribute is None else f" {self.attribute!r}"
@@ -185,6 +195,7 @@ def live_nodes() -> int:
     return len(_nodes)
 
 
+_REPEATING: Final = frozenset({Op.EXPAND, Op.RESHAPE})
 _FORMS: Final = {float32: struct.Struct("<f"), float64: struct.Struct("<d")}
 
 
@@ -260,6 +271,12 @@ def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
     while node.op in steps and node.leaf is None:
         node = node.sources[0]
     return node
+
+
+def constant_of(node: Node) -> Node | None:
+    """The CONST that a node repeats, if it is nothing but a constant."""
+    node = shown(node, _REPEATING)
+    return node if node.op is Op.CONST else None
 
 
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:

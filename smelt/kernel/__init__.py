@@ -3,7 +3,7 @@
 Takes a `Region` (expressions over named axes) and a schedule (a tuple of actions); `lower` gives a `Kernel`, a loop
 tree over small tiles that renderers spell out. Any legal schedule, also the empty one, gives a correct kernel; a
 schedule that does not fit raises `Illegal`. Kernels and schedules have text forms that print and parse; `verify` checks
-a kernel, `interpret` runs it slowly on NumPy arrays, and `evaluate_region` computes a region directly, for comparison.
+a kernel, `interpret` runs it slowly on NumPy arrays.
 """
 
 from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
@@ -16,7 +16,6 @@ from smelt.kernel.actions.online import Online
 from smelt.kernel.actions.outputs import Apart, Stream, Together
 from smelt.kernel.actions.skip import Skip
 from smelt.kernel.actions.stage import Stage
-from smelt.kernel.evaluate import evaluate_region
 from smelt.kernel.instructions import Block, Instruction, Tiles, rows_of, tiles_of
 from smelt.kernel.interpret import interpret
 from smelt.kernel.ir import (

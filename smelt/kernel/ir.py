@@ -199,8 +199,9 @@ class Update:
     those of `DOTS`, which add their inner products.
 
     Parts that the accumulator lacks are summed away by products, unless they lie in threads (those take a `Reduce`, in
-    which the threads meet), and not allowed otherwise. An argument's part may be shorter than the accumulator's: then
-    only its first elements change. `instruction` is the row of `instructions` that does it, if that is settled.
+    which the threads meet), and not allowed otherwise. An argument's part may have fewer registers than the
+    accumulator's: then only its first elements change. `instruction` is the row of `instructions` that does it, if that
+    is settled.
     """
 
     accumulator: Value

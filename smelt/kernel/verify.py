@@ -236,8 +236,9 @@ class _Verifier:
             for part in argument.parts:
                 same = seen.setdefault(part.name, part.extent) == part.extent
                 self.check(same, f"{accumulator.name}: two extents of {part.name}")
-                fits = part.extent <= sizes.get(part.name, part.extent)
-                self.check(fits, f"{accumulator.name}: {part.name} of {argument.name} is too long")
+                size = sizes.get(part.name, part.extent)
+                fits = part.extent == size or (part.kind == "reg" and part.extent < size)
+                self.check(fits, f"{accumulator.name}: {part.name} of {argument.name} has another length")
                 summed = op in PRODUCTS and not part.stride
                 self.check(summed or part.name in sizes, f"{accumulator.name}: {part.name} must be folded first")
 

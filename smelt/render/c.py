@@ -354,19 +354,13 @@ class _Writer(Expressions):
             # A shorter part changes only the first elements.
             parts[part.name] = min(parts.get(part.name, part), part, key=lambda part: part.extent)
         outer = {part.name for part in self.tile(arguments[0]).parts}
-        lane = tile.lane
-        extents = [part.extent for a in arguments for part in a.parts if lane is not None and part.name == lane.name]
-        shorter = min(extents, default=tile.form.lanes)
         # What is summed comes first: a number that several registers are multiplied with is read once for all of them.
         kept = {part.name for part in tile.parts} if statement.op in DOTS else parts
         for at in combinations(sorted(parts.values(), key=lambda part: (part.name in kept, part.name not in outer))):
             if any(at[name] not in share for name, share in self._share.items()):
                 continue
             target = self.register(self.key(accumulator, at))
-            if shorter < tile.form.lanes:
-                self._update_first_lanes(statement, at, target, shorter)
-            else:
-                self.lines.append(f"{target} = {self._updated(statement, at, target)};")
+            self.lines.append(f"{target} = {self._updated(statement, at, target)};")
 
     def _updated(self, statement: Update, at: Coordinates, target: str) -> str:
         accumulator, arguments, op = statement.accumulator, statement.arguments, statement.op
@@ -403,15 +397,6 @@ class _Writer(Expressions):
         if op in DOTS:
             return f"{self.library.function(f'add_{op}', form)}({old}, {texts[0]}, {texts[1]})"
         return self.combine(op, accumulator, form, old, texts[0])
-
-    def _update_first_lanes(self, statement: Update, at: Coordinates, target: str, count: int) -> None:
-        accumulator, form = statement.accumulator, self.tile(statement.accumulator).form.scalar
-        used = [(self.use(value, at), self.tile(value).lanes > 1) for value in statement.arguments]
-        for j in range(count):
-            texts = [f"{text}[{j}]" if vector else text for text, vector in used]
-            texts = [f"-({text} != 0)" for text in texts] if accumulator.dtype is bool_ else texts
-            own = f"{target}[{j}]"
-            self.lines.append(f"{own} = {self._combined(statement.op, accumulator, form, own, texts)};")
 
     def _scan(self, statement: Scan) -> None:
         """Along registers one after the other, along the lanes of a vector by doubling: a vector is combined with

@@ -8,7 +8,6 @@ how one can serve all.
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections import Counter
@@ -16,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.errors import Location, TraceWarning
-from smelt.graph import Node, Op, shape_text, shown, topological, upper
+from smelt.graph import Node, Op, shape_text, shown, topological
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:
@@ -40,23 +39,19 @@ def held_values(roots: Sequence[Node], key: Hashable, place: Location) -> list[N
     order = topological(roots)
     reads = Counter([id(source) for node in order for source in node.sources])
     present = [node for node in order if node.op is Op.LEAF or node.leaf is not None]
-    most = max(SMALL, *map(_bytes, (*present, *roots)))
+    most = max(SMALL, *(node.nbytes for node in (*present, *roots)))
     known = {*present, *roots}
     found = []
     for node in order:
         # Tensors, and values outside of this graph, refer to it besides those that read it here.
         if sys.getrefcount(node) > _OWN + reads[id(node)] and node not in known and _is_computed(node):
             found.append(node)
-    return [node for node in found if _bytes(node) <= most]
+    return [node for node in found if node.nbytes <= most]
 
 
 def _is_computed(node: Node) -> bool:
     node = shown(node)
     return node.leaf is None and node.op not in (Op.LEAF, Op.CONST, Op.IOTA)
-
-
-def _bytes(node: Node) -> int:
-    return math.prod([upper(size) for size in node.shape]) * node.dtype.itemsize
 
 
 def note_compiled(traced: Traced, place: Location) -> None:

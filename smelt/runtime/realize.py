@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -171,7 +170,7 @@ def _is_plain(node: Node) -> bool:
 
 def _is_small_number(node: Node) -> bool:
     """Whether a node is one number, repeated less often than is worth several threads."""
-    return math.prod([upper(size) for size in node.shape]) < MANY_NUMBERS and shown(node).op is Op.CONST
+    return node.elements < MANY_NUMBERS and shown(node).op is Op.CONST
 
 
 def _filled(node: Node) -> Node:

@@ -14,7 +14,7 @@ from smelt.fuse.chains import Chain
 from smelt.fuse.choices import NO_CHOICES, Choices
 from smelt.graph.index import Index
 from smelt.graph.node import Node
-from smelt.kernel import evaluate_region
+from tests.kernel.runners import evaluate_region
 
 Array = NDArray[Any]
 

@@ -1,24 +1,34 @@
-"""Ways to run kernels: the interpreter, and compiled C with many kernels in one translation unit."""
+"""Ways to run kernels, the interpreter and compiled C with many kernels in one translation unit, and what to expect."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from smelt.device.memory import NOWHERE
+from smelt.dtypes import cast_array
 from smelt.graph.index import as_index
-from smelt.kernel import Kernel, interpret
+from smelt.kernel import Kernel, Region, interpret
+from smelt.search.reference import reference
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 Job = tuple[Kernel, Arrays, dict[str, int]]
 Runner = Callable[[Sequence[Job]], None]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_long, ctypes.c_long)
+
+
+def evaluate_region(region: Region, arrays: Arrays, integers: Mapping[str, int]) -> None:
+    """Compute a region's outputs, with no schedule at all, into the storage of each buffer, one-dimensional."""
+    for output in region.outputs:  # one after the other: they may be read by those behind them
+        found = reference(replace(region, outputs=(output,)), arrays, integers)[output.buffer.name]
+        written = np.flatnonzero(found.written)
+        arrays[output.buffer.name][written] = cast_array(found.value[written], output.buffer.dtype)
 
 
 def run_interpreted(jobs: Sequence[Job]) -> None:

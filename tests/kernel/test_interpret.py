@@ -7,8 +7,9 @@ import pytest
 
 from smelt.dtypes import float16
 from smelt.errors import InternalError
-from smelt.kernel import evaluate_region, interpret, parse_kernel
+from smelt.kernel import interpret, parse_kernel
 from tests.kernel import regions as r
+from tests.kernel.runners import evaluate_region
 
 COPY = """kernel k tasks 1
 parameter n in 0 .. 100

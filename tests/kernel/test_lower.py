@@ -9,11 +9,11 @@ import pytest
 
 from smelt.dtypes import float32
 from smelt.graph.index import of
-from smelt.kernel import Kernel, evaluate_region, interpret, lower, parse_schedule, print_kernel, verify
+from smelt.kernel import Kernel, interpret, lower, parse_schedule, print_kernel, verify
 from smelt.kernel.ir import Ask, For, Let, Load, Local, Reduce, Store, Update, statements
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
-from tests.kernel.runners import RUNNERS
+from tests.kernel.runners import RUNNERS, evaluate_region
 
 
 def count(kernel: Kernel, kind: type) -> int:

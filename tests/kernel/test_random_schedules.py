@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from smelt.device.opencl import OpenCL
 from smelt.dtypes import bool_, float16, float32, float64, int8, int32
 from smelt.graph.ops import REDUCTIONS, SCANS
-from smelt.kernel import Kernel, Skip, evaluate_region, parse_kernel, print_kernel, verify
+from smelt.kernel import Kernel, Skip, parse_kernel, print_kernel, verify
 from smelt.schedule.default import fits_group
 from tests.kernel import regions as r
 from tests.kernel.random_schedules import legal_part, random_schedule, with_threads
 from tests.kernel.regions import Case
-from tests.kernel.runners import RUNNERS, Job, Runner, is_simulated, run_opencl
+from tests.kernel.runners import RUNNERS, Job, Runner, evaluate_region, is_simulated, run_opencl
 from tests.turns import TEST_ALL
 
 ROUNDS = st.just(6 if TEST_ALL else 2)  # schedules per example

@@ -8,12 +8,12 @@ import pytest
 from smelt.dtypes import DType, bool_, float16, float32, float64, int8, int64
 from smelt.errors import InternalError, ParseError
 from smelt.graph.ops import REDUCTIONS, SCANS
-from smelt.kernel import evaluate_region, lower, parse_region, parse_schedule, print_kernel, print_region, verify
+from smelt.kernel import lower, parse_region, parse_schedule, print_kernel, print_region, verify
 from smelt.kernel.ir import Scan, Store
 from smelt.kernel.rules import verify_region
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
-from tests.kernel.runners import RUNNERS
+from tests.kernel.runners import RUNNERS, evaluate_region
 from tests.kernel.test_lower import count, outcome
 from tests.turns import TEST_ALL, one_in
 

@@ -11,7 +11,6 @@ from smelt.errors import InternalError
 from smelt.kernel import (
     For,
     Illegal,
-    evaluate_region,
     lower,
     parse_kernel,
     parse_schedule,
@@ -21,7 +20,7 @@ from smelt.kernel import (
 )
 from smelt.kernel.ir import Ask
 from tests.kernel import regions as r
-from tests.kernel.runners import RUNNERS
+from tests.kernel.runners import RUNNERS, evaluate_region
 
 SCHEDULES = {
     "blocks": "split k (2 reg, 2 lane); sub y k (); online k; skip k q condition",

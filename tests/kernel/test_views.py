@@ -10,9 +10,10 @@ import pytest
 from smelt.dtypes import DType, bfloat16, float32, int8, int32, uint16
 from smelt.errors import InternalError
 from smelt.graph.index import of, variable
-from smelt.kernel import evaluate_region, interpret, lower, parse_kernel, print_kernel, verify
+from smelt.kernel import interpret, lower, parse_kernel, print_kernel, verify
 from smelt.kernel.region import Buffer
 from tests.kernel import regions as r
+from tests.kernel.runners import evaluate_region
 
 ROWS = Buffer("x", int8, (5, 8), (12, 1), 4)
 

@@ -15,7 +15,7 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph.index import Variable, as_index, of
 from smelt.graph.shapes import row_major
-from smelt.kernel import evaluate_region, lower
+from smelt.kernel import lower
 from smelt.kernel.ir import (
     Accumulator,
     Compute,
@@ -36,6 +36,7 @@ from smelt.render import render, workspace_bytes
 from smelt.schedule.facts import contraction_of
 from smelt.schedule.tiling import Tiling
 from tests.kernel.regions import Case, matmul
+from tests.kernel.runners import evaluate_region
 from tests.render.support import Compiled, buffer, elementwise, kernel, loop, part
 
 f32 = dtypes.float32

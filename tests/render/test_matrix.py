@@ -19,11 +19,12 @@ from smelt.cost import profile
 from smelt.device.toolchain import build
 from smelt.dtypes import DType, bfloat16, int8, int32, uint8
 from smelt.errors import InternalError
-from smelt.kernel import Illegal, Kernel, Region, evaluate_region, interpret, lower, parse_schedule, verify
+from smelt.kernel import Illegal, Kernel, Region, interpret, lower, parse_schedule, verify
 from smelt.kernel.ir import Store, Update, statements
 from smelt.render import render, workspace_bytes
 from smelt.schedule import choose
 from tests.kernel.regions import Case, dots, storage
+from tests.kernel.runners import evaluate_region
 from tests.profiles import AMX as MACHINE
 from tests.schedule.test_default import regions
 

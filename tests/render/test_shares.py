@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from smelt.kernel import evaluate_region, lower, parse_schedule
+from smelt.kernel import lower, parse_schedule
 from smelt.render import render
 from tests.kernel import regions as r
-from tests.kernel.runners import run_compiled
+from tests.kernel.runners import evaluate_region, run_compiled
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from smelt.dtypes import float64, int16
-from smelt.kernel import Kernel, evaluate_region, lower, parse_schedule
+from smelt.kernel import Kernel, lower, parse_schedule
 from smelt.render import render
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
-from tests.kernel.runners import run_compiled
+from tests.kernel.runners import evaluate_region, run_compiled
 
 
 def staged(n: int, k: int, lanes: int, registers: int = 1) -> tuple[Case, Kernel]:

@@ -12,7 +12,6 @@ import pytest
 from smelt.cost import Profile
 from smelt.kernel import (
     Illegal,
-    evaluate_region,
     interpret,
     lower,
     parse_kernel,
@@ -27,6 +26,7 @@ from smelt.schedule.facts import contraction_of
 from smelt.schedule.tiling import Tiling
 from tests.kernel import regions as r
 from tests.kernel.regions import Case
+from tests.kernel.runners import evaluate_region
 from tests.profiles import AVX512
 from tests.proofs.corpus import PROFILES
 

@@ -12,11 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import smelt as sm
-from smelt.kernel import Region, evaluate_region
+from smelt.kernel import Region
 from smelt.kernel.instructions import INSTRUCTIONS, Instruction
 from smelt.schedule.facts import contraction_of
 from smelt.schedule.words import Words, in_words
 from tests.kernel.regions import Case
+from tests.kernel.runners import evaluate_region
 from tests.schedule.test_default import regions
 
 OPERANDS: dict[str, Callable[[sm.Tensor], sm.Tensor]] = {

@@ -10,12 +10,12 @@ import pytest
 
 import smelt as sm
 from smelt.config import configure
-from smelt.kernel import evaluate_region, print_kernel, verify
+from smelt.kernel import print_kernel, verify
 from smelt.render import render
 from smelt.schedule import choose
 from tests.device.helpers import holds_in_forked_child
 from tests.kernel.regions import Case
-from tests.kernel.runners import RUNNERS
+from tests.kernel.runners import RUNNERS, evaluate_region
 from tests.profiles import AVX2, AVX512, here
 from tests.schedule.test_default import regions
 from tests.turns import one_in

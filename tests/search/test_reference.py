@@ -1,4 +1,4 @@
-"""The reference agrees with the evaluation of whole regions, and knows what is exact."""
+"""The reference agrees with kernels that have no schedule, and knows what is exact."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 
 from smelt.dtypes import float32
-from smelt.kernel import evaluate_region, lower
+from smelt.kernel import lower
 from smelt.search import reference as module
 from smelt.search.inputs import KINDS, inputs, length
 from smelt.search.reference import reference
 from smelt.search.verify import PATTERNS, difference
 from tests.kernel import regions as r
 from tests.kernel.regions import CASES, Case
-from tests.kernel.runners import run_compiled
+from tests.kernel.runners import Runner, run_compiled, run_interpreted
 
 
-def evaluated(case: Case, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def evaluated(case: Case, arrays: dict[str, np.ndarray], run: Runner = run_interpreted) -> dict[str, np.ndarray]:
     """The bytes of every output, where nothing is written a pattern."""
     outputs = {output.buffer.name: output.buffer for output in case.region.outputs}
     found = dict(arrays)
     for name, buffer in outputs.items():
         count = length(buffer, case.integers)
         found[name] = np.full(count * buffer.dtype.itemsize, PATTERNS[0], np.uint8).view(buffer.dtype.numpy)
-    evaluate_region(case.region, found, case.integers)
+    run([(lower(case.region), found, dict(case.integers))])
     return {name: found[name].view(np.uint8) for name in outputs}
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("block", [module.BLOCK, 16])
-def test_it_agrees_with_the_evaluation_of_whole_regions(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_agrees_with_kernels_without_a_schedule(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", block)
     case = CASES[name]()
     for kind in KINDS:
@@ -92,6 +92,6 @@ def test_a_missing_element_is_seen_at_real_sizes() -> None:
     arrays = inputs(case.region, {}, "whole", 0)
     expected = reference(case.region, arrays, {})["o"]
     left, right = arrays["A"].reshape(64, 4096), arrays["B"].reshape(4096, 64)
-    results = evaluated(case, arrays | {"A": np.where(np.arange(4096) < 4095, left, 0).reshape(-1)})["o"]
+    results = evaluated(case, arrays | {"A": np.where(np.arange(4096) < 4095, left, 0).reshape(-1)}, run_compiled)["o"]
     assert "elements are wrong" in difference(expected, results, case.region.outputs[0].buffer.dtype, PATTERNS[0])
     assert left.any() and right.any()

@@ -28,7 +28,7 @@ class Factor(NamedTuple):
 
     @property
     def size(self) -> int:
-        return upper(product_of(self.node.shape))
+        return self.node.elements
 
 
 class Product(NamedTuple):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.graph import CONTROL, VIEWS, Node, Op, build, constant_value, make, ops, product_of
+from smelt.graph import CONTROL, VIEWS, Node, Op, build, constant_of, constant_value, make, ops, product_of
 from smelt.graph.interpret import interpret
 from smelt.rewrite.rule import Contract, Family
-from smelt.rewrite.rules.pattern import constant_of
 
 family = Family("constant")
 

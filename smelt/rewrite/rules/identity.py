@@ -12,9 +12,9 @@ from ml_dtypes import finfo
 
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar
-from smelt.graph import BINARY, VIEWS, Node, Op, build, kind_letter, make, with_sources
+from smelt.graph import BINARY, VIEWS, Node, Op, build, constant_of, kind_letter, make, with_sources
 from smelt.rewrite.rule import Contract, Family, Rule
-from smelt.rewrite.rules.pattern import constant_of, has_value, is_function, is_op
+from smelt.rewrite.rules.pattern import has_value, is_function, is_op
 
 family = Family("identity")
 

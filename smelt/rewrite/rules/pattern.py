@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import copysign
 
 from smelt.dtypes import DType, Scalar
-from smelt.graph import Node, Op, Shape, build, constant_bytes
+from smelt.graph import Node, Op, Shape, build, constant_bytes, constant_of
 
 
 def is_op(node: Node, op: Op) -> bool:
@@ -18,15 +18,6 @@ def is_op(node: Node, op: Op) -> bool:
 def is_function(node: Node, op: Op, name: str) -> bool:
     """True for an UNARY or BINARY node with this function that may be looked through."""
     return node.op is op and node.attribute == name and node.leaf is None
-
-
-def constant_of(node: Node) -> Node | None:
-    """The CONST that a node repeats, if it is nothing but a constant."""
-    while node.op is not Op.CONST:
-        if (node.op is not Op.EXPAND and node.op is not Op.RESHAPE) or node.leaf is not None:
-            return None
-        node = node.sources[0]
-    return node
 
 
 @lru_cache(maxsize=1024)

@@ -171,7 +171,7 @@ def _contract_best(terms: list[_Term], result: tuple[str, ...], sizes: dict[str,
         a, b = (terms[at] for at in pair)
         out = _together(terms, result, *pair)
         size = upper(product_of(sizes[label] for label in out))
-        before = upper(product_of(a.node.shape)) + upper(product_of(b.node.shape))
+        before = a.node.elements + b.node.elements
         return size - before, upper(product_of(sizes[label] for label in {*a.labels, *b.labels}))
 
     i, j = min(combinations(range(len(terms)), 2), key=grown)

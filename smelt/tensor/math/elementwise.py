@@ -11,9 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from smelt import dtypes
-from smelt.derive import is_constant
 from smelt.errors import ArgumentError
-from smelt.graph import Node, alias, build
+from smelt.graph import Node, alias, build, constant_of
 from smelt.tensor.arguments import integer
 from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.index.nonzero import nonzero
@@ -344,7 +343,7 @@ _PEER: Final = _Peer()
 
 
 def _extreme(function: str, x: Any, y: Any, name: str) -> Tensor:
-    a, b = (alias(x, _PEER) if x.dtype.is_float and is_constant(x) else x for x in pair(x, y, name))
+    a, b = (alias(x, _PEER) if x.dtype.is_float and constant_of(x) else x for x in pair(x, y, name))
     return wrap(build.binary(function, a, b, name=name))
 
 
