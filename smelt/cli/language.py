@@ -58,10 +58,15 @@ def add_model(one: argparse.ArgumentParser, *, positional: bool) -> None:
     add_cache(one)
     one.add_argument("--adapter", metavar="FOLDER", help="a LoRA adapter, as PEFT writes it")
     one.add_argument("--context", type=integer(2), metavar="N", help="the most tokens of prompt and answer together")
-    one.add_argument(
+    guesses = one.add_mutually_exclusive_group()
+    guesses.add_argument(
         "--speculate", type=_guesses, default=0, metavar="ngram[:N]",
         help="guess up to N tokens (7) where the text repeats itself, and check them at once: the same text, sooner; "
         "not with penalties, biases or --ignore-end",
+    )  # fmt: skip
+    guesses.add_argument(
+        "--draft", metavar="MODEL",
+        help="a smaller model of the same tokens, which guesses up to 4 tokens at a time, whatever the text is",
     )  # fmt: skip
     add_quiet(one)
 
@@ -109,7 +114,7 @@ def opened(arguments: argparse.Namespace, slots: int = 1, queue: int = 64) -> La
     if arguments.random and not arguments.quiet:
         print(f"smelt: {name} has random weights: what it writes means nothing", file=sys.stderr)
     options = {"exact": arguments.exact, "adapter": arguments.adapter, "speculate": arguments.speculate}
-    options |= {"cache_type": arguments.cache_type, "context": arguments.context}
+    options |= {"cache_type": arguments.cache_type, "context": arguments.context, "draft": arguments.draft}
     with fetching(name, arguments.quiet) as report:
         return load(name, slots=slots, queue_limit=queue, report=report, **options)
 

@@ -28,7 +28,7 @@ import smelt as sm
 from smelt.errors import ArgumentError, BusyError, ContextLengthError, SmeltError
 from smelt.llm.pages import Chain, Pages
 from smelt.llm.sampling import GREEDY, Choice, Chooser, Sampling, choose
-from smelt.llm.speculate import Lookup, Pace
+from smelt.llm.speculate import Draft, Guesser, Least, Lookup, Pace
 
 _MAX_PAUSE: Final = 0.05  # seconds that a chunk of somebody's prompt may keep running answers waiting
 
@@ -135,7 +135,7 @@ class Handle:
     figures: Figures
     chain: Chain | None = None  # once its prompt is being read
     output: list[int] = field(default_factory=list)
-    lookup: Lookup | None = None  # guesses of what comes next, where they can be checked
+    guesser: Guesser | None = None  # of what comes next, where that can be checked
     pace: Pace = field(default_factory=Pace)
     cancelled: bool = False
     reason: Reason | None = None
@@ -165,11 +165,18 @@ class Engine:
     """Runs requests. As a context manager it has a thread of its own; without, somebody calls `step`."""
 
     def __init__(
-        self, programs: Programs, queue_limit: int = 64, max_pause: float = _MAX_PAUSE, speculate: int = 0
+        self,
+        programs: Programs,
+        queue_limit: int = 64,
+        max_pause: float = _MAX_PAUSE,
+        speculate: int = 0,
+        draft: Draft | None = None,
     ) -> None:
         self.programs, self.queue_limit, self.max_pause = programs, queue_limit, max_pause
         self.speculate = speculate  # tokens of an answer that are guessed at once, at most
-        self._seconds: dict[int, float] = {}  # of a step, by its rows as they are padded
+        self.draft = draft  # who guesses; without one, what stood there before does
+        self._seconds = Least()  # of a step, by its rows as they are padded
+        self._guessing = Least()  # seconds of guessing, by how many tokens
         self.pages = Pages(programs.pages, programs.page, programs.copy)
         self._lost = False  # whether the cache is to be made anew, which may fail as other things do
         self.waiting: deque[Handle] = deque()
@@ -272,6 +279,7 @@ class Engine:
     def compile(self, report: Callable[[int, int], None] | None = None) -> None:
         """Compile all programs, those that choose tokens included, before the first request."""
         parts: list[Callable[[], Any]] = list(self.programs.parts())
+        parts += [] if self.draft is None else self.draft.programs.parts()
         parts += [partial(self._compile_choices, batch) for batch in self.programs.batches]
         for done, part in enumerate(parts):
             if report is not None:
@@ -317,6 +325,8 @@ class Engine:
         try:
             if self._lost:
                 self.programs.reset()
+                if self.draft is not None:
+                    self.draft.programs.reset()
                 self._lost = False
             self._read_chunk()
             self._extend()
@@ -351,7 +361,8 @@ class Engine:
             with self._wake:
                 handle = self.waiting.popleft()
             if self.speculate and handle.request.constraint is None and not handle.chooser.adjusts:
-                handle.lookup, handle.pace = Lookup(), Pace(self.speculate)
+                handle.guesser = Lookup() if self.draft is None else self.draft.begin()
+                handle.pace = Pace(self.speculate)
             handle.figures.started = time.monotonic()
             self.running.append(handle)
 
@@ -396,7 +407,7 @@ class Engine:
             return
         rows: list[tuple[Sequence[int], int, int]] = []
         choosers: list[Chooser] = []
-        guesses = self._guesses(handles)
+        guesses, drafting = self._guesses(handles)
         for handle, guess in zip(handles, guesses, strict=True):
             assert handle.chain is not None
             self.pages.reserve(handle.chain, 1 + len(guess))
@@ -407,28 +418,32 @@ class Engine:
         logits = self.programs.extend(rows)
         owners = [handle for handle, guess in zip(handles, guesses, strict=True) for _ in range(len(guess) + 1)]
         choices = iter(self._choices(logits, owners, choosers))
-        self._note(logits.shape[0], time.monotonic() - began)
+        self._seconds.note(logits.shape[0], time.monotonic() - began)
         for handle, guess in zip(handles, guesses, strict=True):
             right = self._take(handle, guess, [next(choices) for _ in range(len(guess) + 1)])
-            if guess and handle.lookup is not None:
+            if guess:
                 plain = self._seconds.get(self._padded(len(handles)), math.inf)
-                cost = self._seconds[logits.shape[0]] / plain
+                cost = (self._seconds[logits.shape[0]] + drafting) / plain
                 handle.pace.told(len(guess), right, cost if 0 < cost < math.inf else 1.0)
 
-    def _guesses(self, handles: Sequence[Handle]) -> list[list[int]]:
-        """What may come next in each answer, as far as there are rows for it."""
+    def _guesses(self, handles: Sequence[Handle]) -> tuple[list[list[int]], float]:
+        """What may come next in each answer, as far as there are rows for it; and the seconds that this takes."""
         room = self.programs.batches[-1] - len(handles)
-        found = []
+        found: list[list[int]] = []
+        began = time.monotonic()
         for handle in handles:
             left = self.programs.context - len(handle.request.prompt) - len(handle.output) - 1
             if handle.request.max_tokens is not None:
                 left = min(left, handle.request.max_tokens - handle.figures.tokens - 1)
-            most = 0 if handle.lookup is None else min(handle.pace.ask(), room, left)
+            most = 0 if handle.guesser is None else min(handle.pace.ask(), room, left)
             text = [*handle.request.prompt, *handle.output] if most > 0 else []
-            guess = handle.lookup.guess(text, most) if handle.lookup is not None and most > 0 else []
+            guess = handle.guesser.guess(text, most) if handle.guesser is not None and most > 0 else []
             room -= len(guess)
             found.append(guess)
-        return found
+        count = sum(map(len, found))
+        if count:
+            self._guessing.note(count, time.monotonic() - began)
+        return found, self._guessing.get(count, 0.0)
 
     def _take(self, handle: Handle, guess: Sequence[int], choices: Sequence[Choice | None]) -> int:
         """Accept choices for an answer until one is not what was guessed; how many were."""
@@ -449,12 +464,6 @@ class Engine:
 
     def _padded(self, rows: int) -> int:
         return next(size for size in self.programs.batches if rows <= size)
-
-    def _note(self, rows: int, seconds: float) -> None:
-        """The least time of a step of so many rows, which forgets: what disturbs one is not counted, and the first,
-        which may have to be compiled, says nothing.
-        """
-        self._seconds[rows] = min(seconds, 1.05 * self._seconds[rows]) if rows in self._seconds else math.inf
 
     def _choose(self, logits: Any, handles: Sequence[Handle]) -> None:
         """Choose a token for each of the first rows."""
@@ -505,6 +514,9 @@ class Engine:
         if handle.chain is not None:
             self.pages.release(handle.chain)
             handle.chain = None
+        if handle.guesser is not None:
+            handle.guesser.close()
+            handle.guesser = None
         if handle.reason is not None:
             return
         handle.reason, handle.figures.finished = reason, time.monotonic()

@@ -14,6 +14,7 @@ from smelt.errors import ArgumentError
 from smelt.llm.constrain import Grammar, Grammars
 from smelt.llm.engine import Engine, Event, Figures, Programs, Reason, Request
 from smelt.llm.sampling import Choice, Sampling
+from smelt.llm.speculate import Draft
 from smelt.llm.tools import Form, form_of, grammar
 
 Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]  # text, tokens, or messages of a chat
@@ -44,9 +45,10 @@ class LanguageModel:
         programs: Programs,
         queue_limit: int = 64,
         speculate: int = 0,
+        draft: Draft | None = None,
     ) -> None:
         self.name, self.tokenizer, self.template, self.programs = name, tokenizer, template, programs
-        self.engine = Engine(programs, queue_limit, speculate=speculate)
+        self.engine = Engine(programs, queue_limit, speculate=speculate, draft=draft)
         self.engine.__enter__()
 
     def __repr__(self) -> str:

@@ -35,6 +35,19 @@ def test_generate_prints_json_that_follows_from_its_seed(capsys):
     assert found[2]["tokens"] != found[3]["tokens"]
 
 
+def test_another_model_may_guess(capsys):
+    words = ["generate", "Hello", *TINY, "-n", "24", "--greedy", "--json"]
+    found = []
+    for more in ([], ["--draft", "random:tiny"]):
+        assert main([*words, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["tokens"] == found[1]["tokens"]
+    assert found[1]["guessed_tokens"] >= found[1]["right_tokens"] > 0
+    with pytest.raises(SystemExit):
+        main([*words, "--draft", "random:tiny", "--speculate", "ngram"])
+    assert "--speculate: not allowed with argument --draft" in capsys.readouterr().err
+
+
 def test_generate_writes_text_and_log_probabilities(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("Hello"))
     assert main(["generate", "-", *TINY, "-n", "3", "--greedy"]) == 0

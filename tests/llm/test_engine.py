@@ -14,7 +14,8 @@ from smelt.errors import ArgumentError, BusyError, ContextLengthError
 from smelt.llm.engine import Engine, Event, Request
 from smelt.llm.pages import common
 from smelt.llm.sampling import Sampling
-from tests.llm.tiny import History
+from smelt.llm.speculate import Draft
+from tests.llm.tiny import History, Slots
 
 VOCABULARY = 50
 
@@ -114,10 +115,44 @@ def test_guesses_change_no_token(requests, most, reach):
     assert together([Request(**options) for options in made], engine) == plain
 
 
+@given(st.lists(REQUESTS, min_size=1, max_size=5), st.integers(1, 5), st.integers(1, 3), st.sampled_from([16, 64]))
+def test_guesses_of_another_model_change_no_token(requests, most, reach, context):
+    made = [
+        {"prompt": prompt * 2, "max_tokens": 2 * count, "sampling": Sampling(temperature, seed=seed, logprobs=0)}
+        for prompt, count, temperature, seed in requests
+    ]
+    plain = together([Request(**options) for options in made])
+    # It knows less of what was before, so that some guesses are right, and may have less room.
+    draft = Draft(Slots(reach=reach, context=context), 50)
+    engine = Engine(History(rows=8), speculate=most, draft=draft)
+    assert together([Request(**options) for options in made], engine) == plain
+    assert sorted(draft._free) == [0, 1, 2]
+
+
+def test_a_model_that_guesses_right_saves_steps_and_reads_what_was_taken_once():
+    programs, drafts = History(slots=1, context=256, rows=8), Slots(slots=1, context=256)
+    engine = Engine(programs, speculate=4, draft=Draft(drafts, 50))
+    engine._seconds.note = lambda rows, seconds: engine._seconds.update({rows: 1.0})
+    engine._guessing.note = lambda count, seconds: engine._guessing.update({count: 0.5})
+    together([Request([1, 2, 3, 4, 5], max_tokens=101)], engine)
+    assert engine.done.right_tokens == engine.done.guessed_tokens >= 72  # once the prompt is read, 4 in each step
+    assert len(programs.extended) <= 101 - 72
+    assert len(drafts.extended) + drafts.read_tokens <= 101 + 5
+
+
+def test_a_model_whose_guesses_take_too_long_is_asked_seldom():
+    engine = Engine(History(slots=1, context=256, rows=8), speculate=4, draft=Draft(Slots(slots=1, context=256), 50))
+    engine._seconds.note = lambda rows, seconds: engine._seconds.update({rows: 1.0})
+    engine._guessing.note = lambda count, seconds: engine._guessing.update({count: 9.0})
+    together([Request([1, 2, 3], max_tokens=100)], engine)
+    assert 0 < engine.done.guessed_tokens < 20
+
+
 def test_right_guesses_save_steps_and_are_counted():
     programs = History(slots=1, context=256, rows=8, reach=1)
     engine = Engine(programs, speculate=7)
-    engine._note = lambda rows, seconds: engine._seconds.update({rows: 1.0})  # steps of all sizes take the same time
+    # Steps of all sizes take the same time.
+    engine._seconds.note = lambda rows, seconds: engine._seconds.update({rows: 1.0})
     tokens, _ = together([Request([1], max_tokens=100)], engine)[0]
     assert tokens == together([Request([1], max_tokens=100)], Engine(History(slots=1, context=256, reach=1)))[0][0]
     assert len(programs.extended) < 60
@@ -127,10 +162,10 @@ def test_right_guesses_save_steps_and_are_counted():
 
 def test_the_first_step_of_a_size_is_no_measure_of_its_cost():
     engine = Engine(History())
-    engine._note(8, 30.0)  # it was compiled
+    engine._seconds.note(8, 30.0)  # it was compiled
     assert engine._seconds[8] == float("inf")
-    engine._note(8, 0.02)
-    engine._note(8, 5.0)
+    engine._seconds.note(8, 0.02)
+    engine._seconds.note(8, 5.0)
     assert engine._seconds[8] == pytest.approx(0.021)
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smelt.llm.speculate import Lookup, Pace
+from smelt import llm
+from smelt.errors import ArgumentError
+from smelt.llm import loading
+from smelt.llm.speculate import Draft, Lookup, Pace
+from tests.llm.tiny import Bytes, Slots
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 5))
@@ -42,3 +47,23 @@ def test_more_is_guessed_while_it_is_right_and_nothing_for_a_while_where_it_does
             asked += 1
             pace.told(count, 0, 1.2)
     assert 3 <= asked < 20
+
+
+def test_another_model_does_not_see_tokens_that_it_does_not_have():
+    draft = Draft(Slots(slots=1, vocabulary=50), limit=40)
+    guesser = draft.begin()
+    assert guesser.guess([1, 2, 39], 2) == []  # a chunk of two was read
+    assert len(guesser.guess([1, 2, 39], 2)) == 2
+    assert guesser.guess([1, 2, 39, 45], 2) == []
+    assert draft.programs.memory.max() < 40
+
+
+def test_a_model_of_other_tokens_does_not_guess(monkeypatch):
+    opened = loading.opened
+
+    def other(model, report=None, **options):
+        return opened(model, report, **options) if model == "random:tiny" else (opened("random:tiny")[0], Bytes(), None)
+
+    monkeypatch.setattr(loading, "opened", other)
+    with pytest.raises(ArgumentError, match="other has other tokens"):
+        llm.load("random:tiny", context=64, draft="other")

@@ -88,6 +88,14 @@ class History:
         self.copies += 1
 
 
+class Slots(History):
+    """A model with pages for each slot, as one that guesses for another has."""
+
+    def own(self, slot: int) -> range:
+        count = -(-self.context // self.page)
+        return range(1 + slot * count, 1 + (slot + 1) * count)
+
+
 class Bytes:
     """Tokens 0 to 127 are characters of ASCII, 128 ends an answer."""
 
