@@ -198,6 +198,7 @@ class _Block(Memory):
         # Along an axis that nobody varies over, all terms are the same.
         times = math.prod(self.sizes[at] for at in axes if all(x.value.shape[at] == 1 for x in factors))
         terms = math.prod(self.sizes[at] for at in axes)
+        along = axes
         if product.op in DOTS:
             row = DOTS[product.op]
             a, b = (_parts(x.value, dtype) for x, dtype in zip(factors, (row.first, row.second), strict=True))
@@ -211,9 +212,12 @@ class _Block(Memory):
         size = times * _contracted(size_a, size_b, axes).reshape(shape)
         is_whole = all(x.radius is None for x in factors) and _is_whole(a) and _is_whole(b)
         radius = _sum_radius(total, size, terms, e.dtype, is_whole)
-        for one, other in ((factors[0].radius, size_b), (factors[1].radius, size_a)):
-            if one is not None:
+        for one, other, words in ((factors[0].radius, size_b, factors[1]), (factors[1].radius, size_a, factors[0])):
+            if one is not None and along is axes:
                 radius = radius + times * _contracted(one, other, axes).reshape(shape)
+            elif one is not None:  # a word that may be another one may hold any numbers
+                unknown = _contracted(np.where(one > 0, 1.0, 0.0), np.ones(words.value.shape), along)
+                radius = np.where(unknown.reshape(shape) > 0, math.inf, radius)
         return Wide(cast_array(total, e.dtype), _kept(radius))
 
 
