@@ -16,6 +16,8 @@ from smelt.config import configure
 from smelt.dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -39,6 +41,7 @@ from smelt.tensor import (
     __array_api_version__,
     __array_namespace_info__,
     aliases,
+    complexes,
     creation,
     devices,
     interop,
@@ -47,6 +50,7 @@ from smelt.tensor import (
     types,
 )
 from smelt.tensor.aliases import *
+from smelt.tensor.complexes import *
 from smelt.tensor.creation import *
 from smelt.tensor.devices import *
 from smelt.tensor.index import nonzero as finding
@@ -188,6 +192,8 @@ __all__ = [
     "__version__",
     "DType",
     "bfloat16",
+    "complex64",
+    "complex128",
     "float8_e4m3fn",
     "float8_e5m2",
     "int4",
@@ -251,6 +257,7 @@ __all__ = [
 __all__ += activations.__all__
 __all__ += adaptive_pooling.__all__
 __all__ += aliases.__all__
+__all__ += complexes.__all__
 __all__ += convolution.__all__
 __all__ += creation.__all__
 __all__ += devices.__all__

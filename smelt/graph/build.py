@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -202,8 +203,19 @@ UNARY_RESULTS: Final = _results(ops.UNARY)
 BINARY_RESULTS: Final = _results(ops.BINARY)
 
 
-def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
+def _pairs() -> ModuleType:
+    """What complex numbers are made by, which few programs need."""
+    from smelt.graph import pairs
+
+    return pairs
+
+
+def const(value: Scalar | complex, dtype: DType, shape: Shape = ()) -> Node:
     """A scalar, converted as a cast would, and expanded to `shape`."""
+    if dtype.is_complex:
+        number = complex(value)
+        found: Node = _pairs().paired(const(number.real, dtype.part, shape), const(number.imag, dtype.part, shape))
+        return found
     if type(value) not in _SCALARS:  # asked first: most are
         value = value.item() if isinstance(value, np.generic) else value
         if not isinstance(value, bool | int | float):
@@ -214,7 +226,7 @@ def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
 
 def iota(n: IndexLike, dtype: DType, *, name: str = "iota") -> Node:
     """0, 1, 2, … of shape (n,)."""
-    if dtype.is_bool or dtype in dtypes.STORAGE:
+    if dtype.is_bool or dtype.is_complex or dtype in dtypes.STORAGE:
         raise DTypeError(f"{name}: {dtype} cannot count", hint="Use an integer or a float dtype.")
     return made(Op.IOTA, dtype, checked_shape((n,), name))
 
@@ -223,6 +235,8 @@ def unary(function: str, x: Node, *, name: str = "") -> Node:
     """An elementwise function of one tensor, named as in `ops.UNARY`."""
     dtype = UNARY_RESULTS.get((function, x.dtype))
     if dtype is None:
+        if x.dtype.is_complex and (found := _pairs().unary_of(function, x)) is not None:
+            return found
         raise _not_taken(ops.UNARY, function, x.dtype, name)
     return made(Op.UNARY, dtype, x.shape, (x,), function)
 
@@ -232,11 +246,16 @@ def binary(function: str, a: Node, b: Node, *, name: str = "") -> Node:
     if a.dtype is not b.dtype:
         raise _dtypes_differ(name or function, a, b)
     dtype = BINARY_RESULTS.get((function, a.dtype))
-    if dtype is None:
+    if dtype is None and not a.dtype.is_complex:
         raise _not_taken(ops.BINARY, function, a.dtype, name)
     if a.shape != b.shape:
         shape = broadcast_shapes(a.shape, b.shape, name or function)
         a, b = spread(a, shape), spread(b, shape)
+    if dtype is None:
+        found = _pairs().binary_of(function, a, b)
+        if found is None:
+            raise _not_taken(ops.BINARY, function, a.dtype, name)
+        return found
     return made(Op.BINARY, dtype, a.shape, (a, b), function)
 
 
@@ -258,7 +277,12 @@ def where(condition: Node, a: Node, b: Node, *, name: str = "where") -> Node:
 
 def cast(x: Node, dtype: DType) -> Node:
     """The values in another dtype: floats saturate to integers and NaN becomes 0, integers wrap."""
-    return x if x.dtype is dtype else made(Op.CAST, dtype, x.shape, (x,))
+    if x.dtype is dtype:
+        return x
+    if x.dtype.is_complex or dtype.is_complex:
+        found: Node = _pairs().cast(x, dtype)
+        return found
+    return made(Op.CAST, dtype, x.shape, (x,))
 
 
 def bitcast(x: Node, dtype: DType, *, name: str = "bitcast") -> Node:
@@ -270,7 +294,7 @@ def bitcast(x: Node, dtype: DType, *, name: str = "bitcast") -> Node:
             f"{name}: {x.dtype} has {x.dtype.bits} bits and {dtype} has {dtype.bits}",
             rule="the widths must be the same.",
         )
-    if x.dtype in dtypes.STORAGE or dtype in dtypes.STORAGE:
+    if not {x.dtype, dtype} <= set(dtypes.ALL):
         raise DTypeError(f"{name}: {x.dtype} and {dtype} are not both computed with", hint="Cast instead.")
     if dtype.is_bool:
         raise DTypeError(f"{name}: not every byte is a bool", hint="Compare with 0 instead.")
@@ -294,12 +318,17 @@ def only_stored(dtype: DType, name: str) -> DTypeError:
     )
 
 
+_NO_ORDER: Final = dict.fromkeys(("max", "min"), "they have no order.")
+
+
 def _check_fold(op: str, known: Sequence[str], kind: str, dtype: DType, name: str) -> None:
     """Check that there is such a reduction, scan or update, and that it can combine elements of a type."""
     if op not in known:
         raise ArgumentError(f"{name}: there is no {kind} called {op!r}", hint=f"Use one of: {', '.join(known)}.")
     if dtype in dtypes.STORAGE:
         raise only_stored(dtype, name)
+    if dtype.is_complex and op not in ("add", "mul", "set"):
+        raise DTypeError(f"{name}: complex numbers are not supported", rule=_NO_ORDER.get(op, ""))
     if dtype.is_bool and op in ("add", "mul"):
         raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
 
@@ -313,7 +342,9 @@ def _not_taken(table: dict[str, ops.Function], function: str, dtype: DType, name
     if only is not None:
         return DTypeError(f"{name or function}: {dtype} is not supported", rule=f"the operands must be {only}.")
     hint = "Cast first, for example with x.astype(sm.float32)."
-    if "f" not in taken:
+    if dtype.is_complex:
+        hint = "Take a part first: sm.real(x), sm.imag(x), or the size abs(x)."
+    elif "f" not in taken:
         hint = "Compare first: ~(x > 0), (x > 0) & (y > 0). Or cast, for example with x.astype(sm.int64)."
     elif dtype.is_bool and function == "neg":
         hint = "Write ~x for the opposite, or cast first, for example with x.astype(sm.float32)."
@@ -367,6 +398,10 @@ def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, na
     gone = tuple(sorted(normalized_axes(axes, x.rank, name or op)))
     if not gone:
         return x
+    if x.dtype.is_complex and op == "mul":
+        x, gone = _pairs().product(x, gone), gone if not keep_axes else ()
+        shape = tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
+        return reshape(x, shape)
     shape = tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
     result = made(Op.REDUCE, x.dtype, shape, (x,), ops.Reduction(op, gone))
     if not keep_axes:
@@ -395,7 +430,7 @@ def contract(
         raise DTypeError(f"{name}: nothing is summed as {dtype}", hint="Cast the result instead.")
     if a.dtype.is_bool or dtype.is_bool:
         raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer or a float first.")
-    if a.dtype.is_float and not dtype.is_float:
+    if a.dtype.kind > dtype.kind and a.dtype.is_inexact:
         raise DTypeError(f"{name}: {a.dtype} cannot be summed as {dtype}", hint="Cast the operands first.")
     if len(left) != a.rank or len(right) != b.rank:
         raise ArgumentError(
@@ -415,6 +450,9 @@ def contract(
     # Equal contractions are equal nodes whatever their labels were called.
     number = {label: at for at, label in enumerate(sizes)}
     attribute = ops.Contraction(*(tuple(number[label] for label in labels) for labels in (left, right, out)))
+    if dtype.is_complex:
+        found: Node = _pairs().contract(a, b, dtype, attribute, name)
+        return found
     return made(Op.CONTRACT, dtype, tuple(sizes[label] for label in out), (a, b), attribute)
 
 
@@ -518,6 +556,8 @@ def scatter(
         raise DTypeError(f"{name}: the target is {target.dtype}, the updates are {updates.dtype}")
     _check_fold(op, ops.SCATTERS, "update", target.dtype, name)
     _check_indices(indices, updates.shape, name)
+    if target.dtype.is_complex and op == "mul":
+        raise DTypeError(f"{name}: complex numbers are not supported", hint="Read, multiply, and set what comes out.")
     attribute = ops.Scattering(op, tuple(axes), checked)
     return made(Op.SCATTER, target.dtype, target.shape, (target, updates, *indices), attribute)
 
@@ -546,6 +586,9 @@ def scan(op: str, x: Node, axis: int, *, name: str = "") -> Node:
     axis = normalized_axis(axis, x.rank, name or op)
     if op == "logaddexp" and not x.dtype.is_float:
         raise DTypeError(f"{name or op}: {x.dtype} is not supported", hint="Cast to a float first.")
+    if x.dtype.is_complex and op == "mul":
+        found: Node = _pairs().running_product(x, axis)
+        return found
     return x if x.shape[axis] == 1 else made(Op.SCAN, x.dtype, x.shape, (x,), ops.Scanning(op, axis))
 
 
@@ -562,6 +605,8 @@ def sort(
     axis = normalized_axis(axis, x.rank, name)
     if x.dtype in dtypes.STORAGE:
         raise only_stored(x.dtype, name)
+    if x.dtype.is_complex:
+        raise DTypeError(f"{name}: complex numbers are not supported", rule=_NO_ORDER["max"])
     size = x.shape[axis]
     count = size if count is None else count
     if isinstance(size, int) and not 0 <= count <= size:

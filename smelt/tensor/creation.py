@@ -13,7 +13,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar, as_dtype
 from smelt.errors import ArgumentError
-from smelt.graph import Index, Node, build, least, maximum, size_of, upper
+from smelt.graph import Index, Node, build, least, maximum, pairs, size_of, upper
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import check_fits, fitted, node_of, scalar_node, wrap
@@ -120,7 +120,7 @@ def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Any = None)
 def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
     check_device(device, name)
     wanted = None if dtype is None else as_dtype(dtype, name)
-    if isinstance(value, bool | int | float) and wanted is not None:
+    if isinstance(value, bool | int | float | complex) and wanted is not None:
         fill = _constant(value, wanted, name)
     else:
         fill = node_of(value, name)
@@ -254,8 +254,8 @@ def _progression(count: Size, start: Scalar | Index, step: Scalar, dtype: DType,
 
 
 def linspace(
-    start: float,
-    stop: float,
+    start: float | complex,
+    stop: float | complex,
     num: Size,
     *,
     dtype: DTypeLike | None = None,
@@ -271,6 +271,11 @@ def linspace(
     count = num if isinstance(num, Index) else integer(num, "linspace", "num")
     if not 0 <= count < 2**63:
         raise ArgumentError(f"linspace: num must not be negative, nor more than 64 bits, got {count}")
+    if isinstance(start, complex) or isinstance(stop, complex):
+        first, last, wanted = complex(start), complex(stop), as_dtype(dtype or dtypes.complex64, "linspace")
+        ends = ((first.real, last.real), (first.imag, last.imag))
+        parts = [linspace(*pair, num, dtype=wanted.part, device=device, endpoint=endpoint)._node for pair in ends]
+        return wrap(pairs.paired(*parts))
     start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
     closed = flag(endpoint, "linspace", "endpoint")
     gaps = count - 1 if closed else count
