@@ -41,7 +41,6 @@ from smelt.tensor import (
     __array_api_version__,
     __array_namespace_info__,
     aliases,
-    complexes,
     creation,
     devices,
     interop,
@@ -50,7 +49,6 @@ from smelt.tensor import (
     types,
 )
 from smelt.tensor.aliases import *
-from smelt.tensor.complexes import *
 from smelt.tensor.creation import *
 from smelt.tensor.devices import *
 from smelt.tensor.index import nonzero as finding
@@ -257,7 +255,6 @@ __all__ = [
 __all__ += activations.__all__
 __all__ += adaptive_pooling.__all__
 __all__ += aliases.__all__
-__all__ += complexes.__all__
 __all__ += convolution.__all__
 __all__ += creation.__all__
 __all__ += devices.__all__

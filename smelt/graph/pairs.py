@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from smelt.dtypes import DType, bool_, complex_dtype
+from smelt.dtypes import DType, Scalar, bool_, complex_dtype
 from smelt.errors import DTypeError, InternalError, ShapeError
 from smelt.graph import build as e
 from smelt.graph.build import add, div, eq, lt, mul, neg, sub, unary, where
-from smelt.graph.node import Node, Shape, make, made
+from smelt.graph.node import Node, Shape, made, make
 from smelt.graph.ops import BY_PARTS, Contraction, Op, Span
 
 Parts = tuple[Node, Node]
@@ -37,6 +37,12 @@ def paired(real: Node, imaginary: Node) -> Node:
         shape = e.broadcast_shapes(real.shape, imaginary.shape, "complex")
         real, imaginary = e.spread(real, shape), e.spread(imaginary, shape)
     return make(Op.COMPLEX, complex_dtype(real.dtype), real.shape, (real, imaginary))
+
+
+def constant(value: Scalar | complex, dtype: DType, shape: Shape) -> Node:
+    """A number, expanded to `shape`."""
+    number = complex(value)
+    return paired(*(e.const(part, dtype.part, shape) for part in (number.real, number.imag)))
 
 
 def parts(x: Node) -> Parts:
@@ -108,15 +114,15 @@ def _fixed_size(x: Node, axis: int) -> int:
     return size
 
 
-def product(x: Node, axes: Sequence[int]) -> Node:
-    """The product along axes, which are kept with size 1: of one half and the other, again and again."""
+def product(x: Node, axes: Sequence[int], keep_axes: bool) -> Node:
+    """The product along axes: of one half and the other, again and again."""
     for axis in axes:
         while (size := _fixed_size(x, axis)) > 1:
             half = size // 2
             folded = mul(_cut(x, axis, 0, half), _cut(x, axis, half, half))
             x = e.concat([folded, _cut(x, axis, 2 * half, 1)], axis) if size % 2 else folded
         x = x if size else _ones(x, axis, 1)
-    return x
+    return x if keep_axes else e.reshape(x, [size for axis, size in enumerate(x.shape) if axis not in axes])
 
 
 def running_product(x: Node, axis: int) -> Node:
@@ -171,12 +177,15 @@ def _signed(size: Node, sign: Node) -> Node:
     return e.binary("copysign", size, sign)
 
 
-def _times(a: Node, b: Node, *, infinite: bool = False) -> Node:
-    """a times b, where 0 wins over what is not finite; `infinite`: an infinite `a` wins over NaN, too."""
+def _times(a: Node, b: Node, of: Node, *, wins: bool = False) -> Node:
+    """a times b, where 0 wins over what is not finite, if it is exact: `a` is a function `of` a part that is 0 or has
+    no end. Where that has no end `a` wins over NaN, too, if it `wins`.
+    """
     product = mul(a, b)
-    lost = unary("isnan", product)
-    found = where(_both(lost, _either(_is_zero(a), _is_zero(b))), _number(0.0, a), product)
-    return where(_both(_is_infinite(a), unary("isnan", b)), a, found) if infinite else found
+    endless = _is_infinite(of)
+    exact = _either(_both(_is_zero(a), _either(_is_zero(of), endless)), _is_zero(b))
+    found = where(_both(unary("isnan", product), exact), _number(0.0, a), product)
+    return where(_both(endless, unary("isnan", b)), a, found) if wins else found
 
 
 def _turned(x: Parts) -> Parts:
@@ -204,7 +213,8 @@ def _quotient(a: Parts, b: Parts) -> Parts:
     imaginary = div(sub(second, mul(first, ratio)), under)
     imaginary = where(is_real, imaginary, neg(imaginary))
     nothing = _is_zero(large)
-    return where(nothing, div(a[0], _size(b[0])), real), where(nothing, div(a[1], _size(b[0])), imaginary)
+    size = where(nothing, _size(b[0]), _number(1.0, large))  # what is not chosen must be finite for gradients
+    return where(nothing, div(a[0], size), real), where(nothing, div(a[1], size), imaginary)
 
 
 # --- functions of one number
@@ -212,12 +222,12 @@ def _quotient(a: Parts, b: Parts) -> Parts:
 
 def _exp(x: Parts) -> Parts:
     size = unary("exp", x[0])
-    return _times(size, unary("cos", x[1]), infinite=True), _times(size, unary("sin", x[1]))
+    return _times(size, unary("cos", x[1]), x[0], wins=True), _times(size, unary("sin", x[1]), x[0])
 
 
 def _expm1(x: Parts) -> Parts:
     half = unary("sin", e.scale(x[1], 0.5))
-    real = sub(_times(unary("expm1", x[0]), unary("cos", x[1]), infinite=True), e.scale(mul(half, half), 2.0))
+    real = sub(_times(unary("expm1", x[0]), unary("cos", x[1]), x[0], wins=True), e.scale(mul(half, half), 2.0))
     return where(_is_infinite(x[0]), sub(_exp(x)[0], _number(1.0, x[0])), real), _exp(x)[1]
 
 
@@ -251,42 +261,48 @@ def _scaled(function: Callable[[Parts], Parts], before: float, after: float) -> 
 
 
 def _sqrt(x: Parts) -> Parts:
-    size, other = _size(x[0]), _size(x[1])
-    half = e.scale(size, 0.5)
+    is_left, other = lt(x[0], _number(0.0, x[0])), _size(x[1])
+    half = e.scale(where(is_left, neg(x[0]), x[0]), 0.5)  # no absolute value: at 0 that has no slope
     root = unary("sqrt", add(half, e.binary("hypot", half, e.scale(other, 0.5))))
-    rest = where(_is_zero(root), other, div(other, e.scale(root, 2.0)))
-    is_left = lt(x[0], _number(0.0, root))
-    real, imaginary = where(is_left, rest, root), _signed(where(is_left, root, rest), x[1])
+    rest = where(_is_zero(root), x[1], div(x[1], e.scale(root, 2.0)))
+    real, imaginary = where(is_left, _size(rest), root), where(is_left, _signed(root, x[1]), rest)
     endless = _is_infinite(x[1])
     return where(endless, other, real), where(endless, x[1], imaginary)
 
 
 def _sinh(x: Parts) -> Parts:
     return (
-        _times(unary("sinh", x[0]), unary("cos", x[1]), infinite=True),
-        _times(unary("cosh", x[0]), unary("sin", x[1])),
+        _times(unary("sinh", x[0]), unary("cos", x[1]), x[0], wins=True),
+        _times(unary("cosh", x[0]), unary("sin", x[1]), x[0]),
     )
 
 
 def _cosh(x: Parts) -> Parts:
     return (
-        _times(unary("cosh", x[0]), unary("cos", x[1]), infinite=True),
-        _times(unary("sinh", x[0]), unary("sin", x[1])),
+        _times(unary("cosh", x[0]), unary("cos", x[1]), x[0], wins=True),
+        _times(unary("sinh", x[0]), unary("sin", x[1]), x[0]),
     )
 
 
 def _tanh(x: Parts) -> Parts:
-    slope, grown = unary("tan", x[1]), unary("sinh", x[0])
+    is_far = lt(_number(20.0, x[0]), _size(x[0]))
+    slope, grown = unary("tan", x[1]), unary("sinh", where(is_far, _number(0.0, x[0]), x[0]))
     bend, one = e.shift(mul(slope, slope), 1.0), _number(1.0, grown)
     under = e.shift(mul(bend, mul(grown, grown)), 1.0)
     root = unary("sqrt", e.shift(mul(grown, grown), 1.0))
     real, imaginary = div(mul(mul(bend, root), grown), under), div(slope, under)
     # Far out there is nothing left of the imaginary part but an exponential.
-    is_far = lt(_number(20.0, grown), _size(x[0]))
     tail = mul(unary("exp", e.scale(_size(x[0]), -2.0)), e.scale(unary("sin", e.scale(x[1], 2.0)), 2.0))
-    tail = where(unary("isnan", tail), _number(0.0, tail), tail)
-    real, imaginary = where(is_far, _signed(one, x[0]), real), where(is_far, tail, imaginary)
-    return where(_is_zero(x[0]), x[0], real), where(_is_zero(x[1]), x[1], imaginary)
+    tail = where(_is_infinite(x[0]), _number(0.0, tail), tail)
+    real = where(is_far, where(unary("isnan", tail), tail, _signed(one, x[0])), real)
+    imaginary = where(is_far, tail, imaginary)
+    return _kept(x[0], real), _kept(x[1], imaginary)
+
+
+def _kept(zero: Node, result: Node, value: float | None = None) -> Node:
+    """A result, or where it is NaN the part that is 0 (or a value), if it is."""
+    lost = _both(_is_zero(zero), unary("isnan", result))
+    return where(lost, zero if value is None else _number(value, zero), result)
 
 
 def _around(x: Parts, signs: tuple[float, float]) -> tuple[Parts, Parts]:
@@ -298,13 +314,14 @@ def _around(x: Parts, signs: tuple[float, float]) -> tuple[Parts, Parts]:
 
 def _asin(x: Parts) -> Parts:
     minus, plus = _around(x, (1, 1))
-    real = e.binary("atan2", x[0], _product(minus, plus)[0])
+    real = _kept(x[0], e.binary("atan2", x[0], _product(minus, plus)[0]))
     return _endless(x, (real, unary("asinh", _product((minus[0], neg(minus[1])), plus)[1])), _asin_far)
 
 
 def _acos(x: Parts) -> Parts:
     minus, plus = _around(x, (1, 1))
     real = e.scale(e.binary("atan2", minus[0], plus[0]), 2.0)
+    real = _kept(x[0], real, math.pi / 2)
     found = real, unary("asinh", _product((plus[0], neg(plus[1])), minus)[1])
     return _endless(x, found, lambda y: (sub(_number(math.pi / 2, y[0]), _asin_far(y)[0]), neg(_asin_far(y)[1])))
 
@@ -312,6 +329,7 @@ def _acos(x: Parts) -> Parts:
 def _acosh(x: Parts) -> Parts:
     minus, plus = _around(x, (-1, 1))
     imaginary = e.scale(e.binary("atan2", minus[1], plus[0]), 2.0)
+    imaginary = _kept(x[0], imaginary, math.pi / 2)
     found = unary("asinh", _product((minus[0], neg(minus[1])), plus)[0]), imaginary
     return _endless(x, found, lambda y: (_size(_asin_far(y)[1]), angle(paired(*y))))
 
@@ -324,25 +342,33 @@ def _asin_far(x: Parts) -> Parts:
 
 def _endless(x: Parts, near: Parts, far: Callable[[Parts], Parts]) -> Parts:
     """What holds for large numbers where squares of parts would not be finite."""
-    limit = _number(x[0].dtype.maximum**0.5 / 8, x[0])
+    limit = _number(x[0].dtype.maximum ** 0.5 / 8, x[0])
     is_far = _either(lt(limit, _size(x[0])), lt(limit, _size(x[1])))
-    beyond = far(x)
+    one = _number(1.0, x[0])
+    beyond = far((where(is_far, x[0], one), where(is_far, x[1], one)))  # what is not chosen is finite for gradients
     return where(is_far, beyond[0], near[0]), where(is_far, beyond[1], near[1])
 
 
 def _atanh(x: Parts) -> Parts:
-    one, size = _number(1.0, x[0]), _size(x[0])
-    gap = sub(one, size)
-    square = mul(x[1], x[1])
+    one, zero = _number(1.0, x[0]), _number(0.0, x[0])
+    sign = where(lt(x[0], zero), neg(one), one)  # no absolute value: at 0 that has no slope
+    size = mul(sign, x[0])
+    gap, square = sub(one, size), mul(x[1], x[1])
     real = e.scale(unary("log1p", div(e.scale(size, 4.0), add(mul(gap, gap), square))), 0.25)
     imaginary = e.scale(e.binary("atan2", e.scale(x[1], 2.0), sub(mul(gap, add(one, size)), square)), 0.5)
-    limit = _number(x[0].dtype.maximum**0.5 / 8, x[0])
-    is_far = _either(lt(limit, size), lt(limit, _size(x[1])))
-    inverse = _quotient((one, _number(0.0, one)), x)
+    # Near 1, where the square of the distance may be nothing.
+    distance = e.binary("hypot", gap, x[1])
+    is_near = lt(distance, _number(x[0].dtype.limits().eps, gap))
+    real = where(is_near, e.scale(sub(_number(math.log(2.0), gap), unary("log", distance)), 0.5), real)
+    # Far away, where it is not finite.
+    limit = _number(x[0].dtype.maximum ** 0.5 / 8, x[0])
+    is_far = _either(lt(limit, _size(size)), lt(limit, _size(x[1])))
     endless = _either(_is_infinite(x[0]), _is_infinite(x[1]))
-    away = where(endless, _number(0.0, one), _size(inverse[0]))
-    real, imaginary = where(is_far, away, real), where(is_far, _number(math.pi / 2, one), imaginary)
-    return _signed(real, x[0]), _signed(imaginary, x[1])
+    away = _reciprocal((where(is_far, x[0], one), where(is_far, x[1], one)))[0]
+    away = where(endless, _signed(zero, x[0]), away)
+    real = _kept(x[0], where(is_far, away, mul(sign, real)))
+    quarter = where(unary("isnan", x[1]), x[1], _signed(_number(math.pi / 2, one), x[1]))
+    return real, where(is_far, quarter, imaginary)
 
 
 def _through_i(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
@@ -351,6 +377,14 @@ def _through_i(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
 
 
 def _sign(x: Parts) -> Parts:
+    endless = _either(_is_infinite(x[0]), _is_infinite(x[1]))
+
+    def shown(part: Node) -> Node:
+        """1 of what has no end, and 0 of what is finite beside that."""
+        whole = _signed(where(_is_infinite(part), _number(1.0, part), _number(0.0, part)), part)
+        return where(_both(endless, eq(part, part)), whole, part)
+
+    x = shown(x[0]), shown(x[1])
     size = e.binary("hypot", *x)
     nothing = _is_zero(size)
     return (where(nothing, x[0], div(x[0], size)), where(nothing, x[1], div(x[1], size)))
@@ -364,7 +398,7 @@ def _each(function: str) -> Callable[[Parts], Parts]:
     return lambda x: (unary(function, x[0]), unary(function, x[1]))
 
 
-_UNARY: Final[dict[str, Callable[[Parts], Parts]]] = {
+_COMPLEX: Final[dict[str, Callable[[Parts], Parts]]] = {
     "neg": _each("neg"),
     "round": _each("round"),
     "sign": _sign,
@@ -402,7 +436,7 @@ def _power(a: Parts, b: Parts) -> Parts:
     return where(whole, one, where(gone, zero, real)), where(_either(whole, gone), zero, imaginary)
 
 
-_BINARY: Final[dict[str, Callable[[Parts, Parts], Parts]]] = {
+_OF_TWO: Final[dict[str, Callable[[Parts, Parts], Parts]]] = {
     "add": lambda a, b: (add(a[0], b[0]), add(a[1], b[1])),
     "sub": lambda a, b: (sub(a[0], b[0]), sub(a[1], b[1])),
     "mul": _product,
@@ -410,26 +444,19 @@ _BINARY: Final[dict[str, Callable[[Parts, Parts], Parts]]] = {
     "pow": _power,
 }
 
-# What is not complex itself.
-_REAL: Final[dict[str, Callable[[Parts], Node]]] = {
-    "abs": lambda x: e.binary("hypot", *x),
-    "isnan": lambda x: _either(unary("isnan", x[0]), unary("isnan", x[1])),
+
+def _made(function: Callable[..., Parts]) -> Callable[..., Node]:
+    return lambda *nodes: paired(*function(*map(parts, nodes)))
+
+
+# Elementwise functions of complex nodes of one shape, by the names in `ops`; some are not complex themselves.
+UNARY: Final[dict[str, Callable[[Node], Node]]] = {
+    **{name: _made(function) for name, function in _COMPLEX.items()},
+    "abs": lambda x: e.binary("hypot", *parts(x)),
+    "isnan": lambda x: _either(*(unary("isnan", part) for part in parts(x))),
 }
-_COMPARED: Final[dict[str, Callable[[Parts, Parts], Node]]] = {
-    "eq": lambda a, b: _both(eq(a[0], b[0]), eq(a[1], b[1])),
-    "ne": lambda a, b: _either(e.ne(a[0], b[0]), e.ne(a[1], b[1])),
+BINARY: Final[dict[str, Callable[[Node, Node], Node]]] = {
+    **{name: _made(function) for name, function in _OF_TWO.items()},
+    "eq": lambda a, b: _both(*(eq(x, y) for x, y in zip(parts(a), parts(b), strict=True))),
+    "ne": lambda a, b: _either(*(e.ne(x, y) for x, y in zip(parts(a), parts(b), strict=True))),
 }
-
-
-def unary_of(function: str, x: Node) -> Node | None:
-    """An elementwise function of a complex node; None if there is none."""
-    if function in _REAL:
-        return _REAL[function](parts(x))
-    return paired(*_UNARY[function](parts(x))) if function in _UNARY else None
-
-
-def binary_of(function: str, a: Node, b: Node) -> Node | None:
-    """An elementwise function of two complex nodes of one shape; None if there is none."""
-    if function in _COMPARED:
-        return _COMPARED[function](parts(a), parts(b))
-    return paired(*_BINARY[function](parts(a), parts(b))) if function in _BINARY else None

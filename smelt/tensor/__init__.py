@@ -6,7 +6,7 @@ the call that made them, and a function and the method of the same name are one 
 """
 
 from smelt.tensor.arguments import flag, integer, real_number
-from smelt.tensor.complexes import conjugated, has_complex
+from smelt.tensor.complexes import conjugated, imaginary
 from smelt.tensor.creation import arange, full, ones, zeros
 from smelt.tensor.handle import Handle, fitted, is_weak, misfit, node_of, observe, wrap
 from smelt.tensor.index.nonzero import bincount

@@ -1,4 +1,4 @@
-"""Complex tensors: made of two real ones, and taken apart again.
+"""Complex tensors: what trees, derivatives and powers have to know of them.
 
 A complex tensor is a pair of float tensors (`graph/pairs.py`), which lie in memory one after the other. In trees it is
 an inner node with these as children: `jit`, loops, derivatives and optimizers work on them.
@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from smelt import tree
 from smelt.graph import Node, build, pairs
-from smelt.tensor.handle import computed, floating, node_of, pair, register_complex, wrap
-from smelt.tensor.types import DT, Operand, S
-
-if TYPE_CHECKING:
-    from smelt.tensor.tensor import Tensor
-
-__all__ = ["angle", "complex", "conj", "imag", "real"]
+from smelt.tensor.handle import register_complex, wrap
 
 
 class Parts(NamedTuple):
@@ -26,40 +20,6 @@ class Parts(NamedTuple):
 
     real: Any
     imag: Any
-
-
-def complex(real: Operand, imag: Operand) -> Tensor:
-    """real + 1j * imag, of two float tensors: float32 gives complex64, and float64 complex128.
-
-    >>> sm.complex(sm.asarray([1.0, 2.0]), 3.0).tolist()
-    [(1+3j), (2+3j)]
-    """
-    a, b = (floating(wrap(node), "complex") for node in pair(real, imag, "complex"))
-    return wrap(pairs.paired(a, b))
-
-
-def real(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
-    """The real part; what is not complex comes back itself."""
-    return wrap(pairs.parts(computed(node_of(x, "real"), "real"))[0])
-
-
-def imag(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
-    """The imaginary part; zeros for what is not complex."""
-    return wrap(pairs.parts(computed(node_of(x, "imag"), "imag"))[1])
-
-
-def conj(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
-    """The complex conjugate, with the other sign of the imaginary part; what is not complex comes back itself."""
-    return wrap(pairs.conj(computed(node_of(x, "conj"), "conj")))
-
-
-def angle(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
-    """The angle of each number with the positive real axis, in radians from -pi to pi.
-
-    >>> sm.angle(sm.asarray([1j, -1.0])).tolist()
-    [1.5707963705062866, 3.1415927410125732]
-    """
-    return wrap(pairs.angle(floating(x, "angle")))
 
 
 def whole_power(base: Node, exponent: int) -> Node:
@@ -76,26 +36,21 @@ def whole_power(base: Node, exponent: int) -> Node:
 
 
 @functools.lru_cache(maxsize=1024)
-def _imaginary(structure: tree.Structure) -> tuple[bool, ...]:
+def imaginary(structure: tree.Structure) -> tuple[bool, ...]:
     """For each leaf of a tree, whether it is an imaginary part."""
     if structure.kind is None:
         return (False,)
     if structure.kind is _kind:
         return (False, True)
-    return tuple(flag for child in structure.children for flag in _imaginary(child))
+    return tuple(flag for child in structure.children for flag in imaginary(child))
 
 
 def conjugated(structure: tree.Structure, leaves: Sequence[Node]) -> list[Node]:
     """The leaves of a tree with the other sign for imaginary parts: between the slopes of pairs of floats and what
     derivatives of complex numbers are (those of JAX): the gradient of a real function is df/dx - i df/dy.
     """
-    flags = _imaginary(structure)
+    flags = imaginary(structure)
     return [build.neg(x) if is_part else x for x, is_part in zip(leaves, flags, strict=True)]
-
-
-def has_complex(structure: tree.Structure) -> bool:
-    """Whether there is a complex tensor in a tree."""
-    return any(_imaginary(structure))
 
 
 _kind: type[Any] | None = None
@@ -125,4 +80,3 @@ def prepare(tensor: type[Any]) -> type[Any]:
     global _kind
     _kind = ComplexTensor
     return ComplexTensor
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smelt.names import understand
-from smelt.tensor import complexes, creation, devices, interop, random, scalars
+from smelt.tensor import creation, devices, interop, random, scalars
 from smelt.tensor.index import nonzero as finding
 from smelt.tensor.index import take_scatter as lookup
 from smelt.tensor.index import unique as sets
@@ -29,7 +29,6 @@ from smelt.tensor.windows import adaptive_pooling, convolution, folding, pooling
 FAMILIES = (
     activations,
     adaptive_pooling,
-    complexes,
     convolution,
     creation,
     devices,

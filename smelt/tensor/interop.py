@@ -135,7 +135,10 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     x = _resolved(x)
     from smelt.tensor import dlpack
 
-    array, is_copy = dlpack.incoming(x, device, copy)
+    try:
+        array, is_copy = dlpack.incoming(x, device, copy)
+    except BufferError as error:
+        raise error if isinstance(error, SmeltError) else ExchangeError(f"from_dlpack: {error}") from None
     _numeric(array, "from_dlpack")
     if copy is False and not Storage.shares(array):
         raise ExchangeError("from_dlpack: memory that is not aligned cannot do without a copy", hint="Leave copy out.")
@@ -212,7 +215,7 @@ def _plain(value: Any) -> Any:
     """Subclasses of Python's numbers, such as enums, as plain numbers."""
     if type(value) in (bool, int, float, complex):
         return value
-    return next(kind(value) for kind in (int, float, complex) if isinstance(value, kind))
+    return int(value) if isinstance(value, int) else float(value) if isinstance(value, float) else complex(value)
 
 
 def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
@@ -333,8 +336,9 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 def _joined(tensor: Tensor, asked: str) -> Storage:
     """The values of a complex tensor, part beside part as others keep them."""
     realize(tensor)
-    array = np.empty(tensor._node.shape, tensor._node.dtype.numpy)
-    array.real, array.imag = (storage_of(wrap(part), asked).numpy() for part in pairs.parts(tensor._node))
+    first, second = (storage_of(wrap(part), asked).numpy() for part in pairs.parts(tensor._node))
+    array = np.empty(first.shape, tensor._node.dtype.numpy)
+    array.real, array.imag = first, second
     return Storage.of(array, copy=False)
 
 

@@ -97,12 +97,12 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     @property
     def real(self) -> Tensor[Any, *S]:
         """The real part; of what is not complex, the tensor itself."""
-        return complexes.real(self)
+        return elementwise.real(self)
 
     @property
     def imag(self) -> Tensor[Any, *S]:
         """The imaginary part; zeros for what is not complex."""
-        return complexes.imag(self)
+        return elementwise.imag(self)
 
     @property
     def T(self: Tensor[DT, A, B]) -> Tensor[DT, B, A]:
@@ -498,8 +498,8 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     one_hot = lookup.one_hot
     searchsorted = lookup.searchsorted
 
-    conj = complexes.conj
-    angle = complexes.angle
+    conj = elementwise.conj
+    angle = elementwise.angle
 
     matmul = mm = bmm = linear.matmul
     dot = linear.dot

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from smelt import runtime, tree
 from smelt.derive import Call, Custom, stopped, zeros
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import Node, alias, shape_text
-from smelt.tensor import Tensor, conjugated, has_complex, wrap
+from smelt.graph import Node, alias, build, shape_text
+from smelt.tensor import Tensor, conjugated, imaginary, wrap
 from smelt.transform.arguments import called, function_name, tensor_nodes
 
 T = TypeVar("T")
@@ -126,10 +126,12 @@ class _WayBack:
             raise ArgumentError(
                 f"{self.name}: the cotangent of argument {k} has the structure {given}", rule=f"it must be {structure}."
             )
-        checked = [self._checked(k, value, leaf._node) for leaf, value in zip(leaves, values, strict=True) if _is_float(leaf)]
-        if not has_complex(structure):
-            return list(checked)
-        return list(conjugated(structure, checked))
+        parts: list[Node | None] = []
+        for leaf, value, is_imaginary in zip(leaves, values, imaginary(structure), strict=True):
+            if _is_float(leaf):
+                part = self._checked(k, value, leaf._node)
+                parts.append(build.neg(part) if is_imaginary else part)
+        return parts
 
     def _checked(self, k: int, value: Any, x: Node) -> Node:
         if not isinstance(value, Tensor):

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 __all__ = [
+    "real",
+    "imag",
+    "conj",
+    "complex",
+    "angle",
     "abs",
     "add",
     "bitwise_and",
@@ -121,6 +126,40 @@ def bitwise_invert(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
 def logical_not(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is zero or False."""
     return wrap(build.unary("not", _truth(x, "logical_not")))
+
+
+def complex(real: Operand, imag: Operand) -> Tensor:
+    """real + 1j * imag, of two float tensors: float32 gives complex64, and float64 complex128.
+
+    >>> sm.complex(sm.asarray([1.0, 2.0]), 3.0).tolist()
+    [(1+3j), (2+3j)]
+    """
+    a, b = (floating(wrap(node), "complex") for node in pair(real, imag, "complex"))
+    return wrap(pairs.paired(a, b))
+
+
+def real(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The real part; what is not complex comes back itself."""
+    return wrap(pairs.parts(computed(node_of(x, "real"), "real"))[0])
+
+
+def imag(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The imaginary part; zeros for what is not complex."""
+    return wrap(pairs.parts(computed(node_of(x, "imag"), "imag"))[1])
+
+
+def conj(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
+    """The complex conjugate, with the other sign of the imaginary part; what is not complex comes back itself."""
+    return wrap(pairs.conj(computed(node_of(x, "conj"), "conj")))
+
+
+def angle(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The angle of each number with the positive real axis, in radians from -pi to pi.
+
+    >>> sm.angle(sm.asarray([1j, -1.0])).tolist()
+    [1.5707963705062866, 3.1415927410125732]
+    """
+    return wrap(pairs.angle(floating(x, "angle")))
 
 
 def exp(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
