@@ -104,6 +104,7 @@ from smelt.tensor.windows.resizing import *
 if TYPE_CHECKING:
     from smelt import data as data
     from smelt import debug as debug
+    from smelt import fft as fft
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -179,6 +180,7 @@ _LAZY = dict.fromkeys(
 _PARTS = (
     "data",
     "debug",
+    "fft",
     "nn",
     "optim",
     "train",
@@ -236,6 +238,7 @@ __all__ = [
     "random",
     "data",
     "debug",
+    "fft",
     "nn",
     "optim",
     "train",

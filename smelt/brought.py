@@ -19,7 +19,6 @@ _MODULE_DEVICES = f'{_CORES}model = model.to_device("opencl").'
 _MODULE_TYPES = "Write model = model.astype(sm.float16), or another dtype: a module with other tensors."
 _MEMORY = "Leave it out: how values lie in memory is not for users to see. x.numpy() has strides."
 _CHANGED = "Tensors never change: make another one, such as w = sm.zeros(w.shape)."
-_FFT = "There is none yet. Until then np.fft computes with x.numpy()."
 _LINALG = "It is planned. Until then np.linalg computes with x.numpy()."
 _KEYS = "Write sm.random.seed(0), or key = sm.random.key(0) and draw with key=key."
 _OWN_INITIALIZERS = "Write w = sm.random.xavier_uniform(w.shape): tensors never change; sm.random has them all."
@@ -50,7 +49,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt": {
         **dict.fromkeys(("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"), _NOT_RECORDED),
         **dict.fromkeys(("cuda", "mps", "backends", "device_put"), _DEVICES),
-        "fft": _FFT,
         **dict.fromkeys(("linalg", "inv", "solve", "svd", "eigh", "cholesky", "qr", "det", "lstsq", "pinv"), _LINALG),
         **dict.fromkeys(("PRNGKey", "Generator"), _KEYS),
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
