@@ -16,6 +16,8 @@ from smelt.config import configure
 from smelt.dtypes import (
     DType,
     bfloat16,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -102,6 +104,7 @@ from smelt.tensor.windows.resizing import *
 if TYPE_CHECKING:
     from smelt import data as data
     from smelt import debug as debug
+    from smelt import fft as fft
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -177,6 +180,7 @@ _LAZY = dict.fromkeys(
 _PARTS = (
     "data",
     "debug",
+    "fft",
     "nn",
     "optim",
     "train",
@@ -188,6 +192,8 @@ __all__ = [
     "__version__",
     "DType",
     "bfloat16",
+    "complex64",
+    "complex128",
     "float8_e4m3fn",
     "float8_e5m2",
     "int4",
@@ -232,6 +238,7 @@ __all__ = [
     "random",
     "data",
     "debug",
+    "fft",
     "nn",
     "optim",
     "train",

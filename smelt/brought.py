@@ -19,7 +19,6 @@ _MODULE_DEVICES = f'{_CORES}model = model.to_device("opencl").'
 _MODULE_TYPES = "Write model = model.astype(sm.float16), or another dtype: a module with other tensors."
 _MEMORY = "Leave it out: how values lie in memory is not for users to see. x.numpy() has strides."
 _CHANGED = "Tensors never change: make another one, such as w = sm.zeros(w.shape)."
-_COMPLEX = "There are no complex dtypes yet."
 _LINALG = "It is planned. Until then np.linalg computes with x.numpy()."
 _KEYS = "Write sm.random.seed(0), or key = sm.random.key(0) and draw with key=key."
 _OWN_INITIALIZERS = "Write w = sm.random.xavier_uniform(w.shape): tensors never change; sm.random has them all."
@@ -50,7 +49,6 @@ NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt": {
         **dict.fromkeys(("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"), _NOT_RECORDED),
         **dict.fromkeys(("cuda", "mps", "backends", "device_put"), _DEVICES),
-        **dict.fromkeys(("complex64", "complex128", "conj", "real", "imag", "fft"), _COMPLEX),
         **dict.fromkeys(("linalg", "inv", "solve", "svd", "eigh", "cholesky", "qr", "det", "lstsq", "pinv"), _LINALG),
         **dict.fromkeys(("PRNGKey", "Generator"), _KEYS),
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
@@ -204,7 +202,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         **_all("pin_memory share_memory_ record_stream", "Leave it out: memory is smelt's business."),
         **_all("char byte short", "Write x.astype(sm.int8), sm.uint8 or sm.int16."),
         **_all("tobytes tofile ctypes", "Write x.numpy().{}."),
-        **dict.fromkeys(("real", "imag", "conj", "H"), _COMPLEX),
+        "H": "Write x.mT.conj().",
         **dict.fromkeys(("to_numpy", "asnumpy", "values"), "Write x.numpy()."),
         "where": "Write sm.where(condition, x, other).",
         "register_hook": _HOOKS,

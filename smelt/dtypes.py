@@ -1,8 +1,10 @@
 """The element types, their promotion, and the scalar rules of ARCHITECTURE that every backend follows.
 
-Promotion follows the array API standard inside a kind; across kinds it goes bool -> integer -> float, with integers
-meeting a float taking the float's type. Python scalars are weak: they take the dtype of the tensor that they meet,
-within its kind.
+Promotion follows the array API standard inside a kind; across kinds it goes bool -> integer -> float -> complex, with
+integers meeting a float taking the float's type. Python scalars are weak: they take the dtype of the tensor that they
+meet, within its kind.
+
+Complex numbers are pairs of floats (`smelt/graph/pairs.py`): `complex64.part` is float32.
 
 The storage types (`STORAGE`: 8-bit floats and 4-bit integers, one per byte with the upper bits 0, as ml_dtypes keeps
 them) are moved, compared after a cast, cast and contracted with a wider sum. They promote to nothing but themselves.
@@ -20,7 +22,7 @@ from smelt.errors import DTypeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Scalar = bool | int | float
+Scalar = bool | int | float  # what an element of a kernel is
 
 
 class Kind(enum.IntEnum):
@@ -30,22 +32,29 @@ class Kind(enum.IntEnum):
     UNSIGNED = 1
     SIGNED = 2
     FLOAT = 3
+    COMPLEX = 4
 
 
 class DType:
     """An element type. There is one object per type, so equality is identity.
 
-    `is_float`, `is_integer`, `is_signed` (integers with a sign) and `is_bool` say what it has; `bits` and `itemsize`,
-    the size of an element in bytes, how much of it.
+    `is_float`, `is_complex`, `is_integer`, `is_signed` (integers with a sign) and `is_bool` say what it has; `bits` and
+    `itemsize`, the size of an element in bytes, how much of it.
     """
 
-    __slots__ = ("bits", "is_bool", "is_float", "is_integer", "is_signed", "itemsize", "kind", "name", "numpy", "range")
+    __slots__ = (
+        "bits", "is_bool", "is_complex", "is_float", "is_inexact", "is_integer", "is_signed", "itemsize", "kind",
+        "name", "numpy", "part", "range",
+    )  # fmt: skip
 
     is_float: bool
+    is_complex: bool
+    is_inexact: bool  # float or complex
     is_integer: bool  # with or without a sign
     is_signed: bool
     is_bool: bool
     numpy: np.dtype[Any]
+    part: DType  # of a complex number; other types' own
     range: tuple[Scalar, Scalar]  # the smallest and the largest finite value
 
     def __init__(self, name: str, kind: Kind, bits: int, numpy_type: Any = None) -> None:
@@ -53,6 +62,7 @@ class DType:
         self.itemsize = max(1, bits // 8)
         self.is_float, self.is_bool, self.is_signed = kind is Kind.FLOAT, kind is Kind.BOOL, kind is Kind.SIGNED
         self.is_integer = self.is_signed or kind is Kind.UNSIGNED
+        self.is_complex, self.is_inexact, self.part = kind is Kind.COMPLEX, kind >= Kind.FLOAT, self
         if numpy_type is not None:
             self.numpy = np.dtype(numpy_type)
 
@@ -83,7 +93,7 @@ class DType:
         return (as_dtype, (self.name,))
 
     def limits(self) -> Any:
-        """The `finfo` of a float type."""
+        """The `finfo` of a float type, or of a complex type's parts."""
         if self in _ADDED:
             import ml_dtypes
 
@@ -93,7 +103,7 @@ class DType:
     def _range(self) -> tuple[Scalar, Scalar]:
         if self.is_bool:
             return False, True
-        if self.is_float:
+        if self.is_inexact:
             return float(self.limits().min), float(self.limits().max)
         return (-(1 << (self.bits - 1)) if self.is_signed else 0), (1 << (self.bits - self.is_signed)) - 1
 
@@ -122,22 +132,29 @@ bfloat16: Final = DType("bfloat16", Kind.FLOAT, 16)
 float32: Final = DType("float32", Kind.FLOAT, 32, np.float32)
 float64: Final = DType("float64", Kind.FLOAT, 64, np.float64)
 
+complex64: Final = DType("complex64", Kind.COMPLEX, 64, np.complex64)
+complex128: Final = DType("complex128", Kind.COMPLEX, 128, np.complex128)
+complex64.part, complex128.part = float32, float64
+
 float8_e4m3fn: Final = DType("float8_e4m3fn", Kind.FLOAT, 8)
 float8_e5m2: Final = DType("float8_e5m2", Kind.FLOAT, 8)
 int4: Final = DType("int4", Kind.SIGNED, 4)
 uint4: Final = DType("uint4", Kind.UNSIGNED, 4)
 
-# What arithmetic takes, and what only memory holds.
+# What kernels compute with, pairs of these, and what only memory holds.
 ALL: Final = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 INTEGERS: Final = tuple(d for d in ALL if d.is_integer)
 FLOATS: Final = tuple(d for d in ALL if d.is_float)
+COMPLEX: Final = (complex64, complex128)
 
 STORAGE: Final = (float8_e4m3fn, float8_e5m2, int4, uint4)
 
-_BY_NAME: Final = {d.name: d for d in ALL + STORAGE} | {"bool_": bool_, "float": float32, "int": int64}
+_BY_NAME: Final = {d.name: d for d in ALL + COMPLEX + STORAGE} | {
+    "bool_": bool_, "float": float32, "int": int64, "complex": complex64,
+}  # fmt: skip
 _ADDED: Final = (bfloat16, *STORAGE)  # by ml_dtypes to those of NumPy
-_BY_NUMPY: Final = {d.numpy: d for d in ALL if d not in _ADDED}
-_BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32}
+_BY_NUMPY: Final = {d.numpy: d for d in ALL + COMPLEX if d not in _ADDED}
+_BY_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 
 def is_dtype(value: Any) -> bool:
@@ -165,7 +182,7 @@ def as_dtype(value: Any, name: str = "") -> DType:
             return _BY_NUMPY.get(found) or next(d for d in _ADDED if d.name == found.name and d.numpy == found)
     except (TypeError, ValueError, StopIteration):  # ValueError: a `dtype` that NumPy does not know
         pass
-    names = ", ".join(d.name for d in ALL + STORAGE)
+    names = ", ".join(d.name for d in ALL + COMPLEX + STORAGE)
     called = f"{name}: " if name else ""
     raise DTypeError(f"{called}{value!r:.80} is not a dtype that smelt has", hint=f"Use one of: {names}.")
 
@@ -190,7 +207,12 @@ def sum_dtype(dtype: DType) -> DType:
     return dtype if dtype not in STORAGE else float32 if dtype.is_float else int32
 
 
-def scalar_dtype(value: Scalar) -> DType:
+def complex_dtype(dtype: DType) -> DType:
+    """The complex type that holds the values of a type: of pairs of float32, unless it is or has more."""
+    return complex128 if dtype.part is float64 else complex64
+
+
+def scalar_dtype(value: Scalar | complex) -> DType:
     """The default dtype of a Python scalar on its own."""
     return _BY_PYTHON[type(value)] if type(value) in _BY_PYTHON else as_dtype(type(value))
 
@@ -200,6 +222,8 @@ def _promote(a: DType, b: DType) -> DType:
         return a
     if a.kind > b.kind:
         a, b = b, a
+    if b.is_complex:
+        return complex128 if complex128 in (b, complex_dtype(a)) else complex64
     if b.is_float:
         if not a.is_float:
             return b
@@ -222,8 +246,8 @@ def _promote(a: DType, b: DType) -> DType:
 
 
 _PROMOTION: Final[dict[tuple[DType, DType], DType | None]] = {}
-for _a in ALL:
-    for _b in ALL:
+for _a in ALL + COMPLEX:
+    for _b in ALL + COMPLEX:
         try:
             _PROMOTION[_a, _b] = _promote(_a, _b)
         except DTypeError:
@@ -244,9 +268,11 @@ def promote(a: DType, b: DType) -> DType:
     return _promote(a, b) if result is None else result
 
 
-def promote_scalar(dtype: DType, value: Scalar) -> DType:
+def promote_scalar(dtype: DType, value: Scalar | complex) -> DType:
     """The dtype of an operation on a tensor and a Python scalar: the scalar only changes the kind."""
-    if isinstance(value, bool) or dtype.is_float:
+    if isinstance(value, complex):
+        return complex_dtype(dtype)
+    if isinstance(value, bool) or dtype.is_inexact:
         return dtype
     if isinstance(value, int):
         return int64 if dtype.is_bool else dtype

@@ -24,6 +24,7 @@ _PLACES = {
     "smelt": "sm",
     "smelt.tree": "sm.tree",
     "smelt.tensor.random": "sm.random",
+    "smelt.fft": "sm.fft",
     "smelt.nn": "sm.nn",
     "smelt.nn.losses": "sm.nn.losses",
     "smelt.nn.functional": "sm.nn.functional",

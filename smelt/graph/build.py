@@ -19,6 +19,7 @@ from smelt.dtypes import DType, Scalar, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph import ops
 from smelt.graph.index import Index, IndexLike, as_index, least, product_of, size_of
+from smelt.graph.mistakes import check_fold, dtypes_differ, no_order, not_taken, only_stored
 from smelt.graph.node import Node, Shape, constant_bytes, made
 from smelt.graph.ops import Op, Span
 from smelt.graph.shapes import (
@@ -185,7 +186,6 @@ def concat(xs: Sequence[Node], axis: Any, *, name: str = "concat") -> Node:
 # --- constants and elementwise functions
 
 _SCALARS: Final = frozenset({bool, int, float})
-_KINDS: Final = {"b": "bool", "i": "integer", "f": "float"}
 
 
 def _results(functions: dict[str, ops.Function]) -> dict[tuple[str, DType], DType]:
@@ -202,19 +202,28 @@ UNARY_RESULTS: Final = _results(ops.UNARY)
 BINARY_RESULTS: Final = _results(ops.BINARY)
 
 
-def const(value: Scalar, dtype: DType, shape: Shape = ()) -> Node:
+def _pairs() -> Any:
+    """What complex nodes are made by."""
+    from smelt.graph import pairs  # which are made by builders
+
+    return pairs
+
+
+def const(value: Scalar | complex, dtype: DType, shape: Shape = ()) -> Node:
     """A scalar, converted as a cast would, and expanded to `shape`."""
+    if dtype.is_complex:
+        return _pairs().constant(value, dtype, shape)  # type: ignore[no-any-return]
     if type(value) not in _SCALARS:  # asked first: most are
         value = value.item() if isinstance(value, np.generic) else value
         if not isinstance(value, bool | int | float):
             raise ArgumentError(f"const: {value!r} is not a bool, an integer or a float")
-    node = made(Op.CONST, dtype, (), (), constant_bytes(value, dtype))
+    node = made(Op.CONST, dtype, (), (), constant_bytes(value, dtype))  # type: ignore[arg-type]
     return node if shape == () else spread(node, checked_shape(shape, "const"))
 
 
 def iota(n: IndexLike, dtype: DType, *, name: str = "iota") -> Node:
     """0, 1, 2, … of shape (n,)."""
-    if dtype.is_bool or dtype in dtypes.STORAGE:
+    if dtype.is_bool or dtype.is_complex or dtype in dtypes.STORAGE:
         raise DTypeError(f"{name}: {dtype} cannot count", hint="Use an integer or a float dtype.")
     return made(Op.IOTA, dtype, checked_shape((n,), name))
 
@@ -223,20 +232,24 @@ def unary(function: str, x: Node, *, name: str = "") -> Node:
     """An elementwise function of one tensor, named as in `ops.UNARY`."""
     dtype = UNARY_RESULTS.get((function, x.dtype))
     if dtype is None:
-        raise _not_taken(ops.UNARY, function, x.dtype, name)
+        if x.dtype.is_complex and function in _pairs().UNARY:
+            return _pairs().UNARY[function](x)  # type: ignore[no-any-return]
+        raise not_taken(ops.UNARY, function, x.dtype, name)
     return made(Op.UNARY, dtype, x.shape, (x,), function)
 
 
 def binary(function: str, a: Node, b: Node, *, name: str = "") -> Node:
     """An elementwise function of two tensors of one dtype, named as in `ops.BINARY`; shapes broadcast."""
     if a.dtype is not b.dtype:
-        raise _dtypes_differ(name or function, a, b)
+        raise dtypes_differ(name or function, a, b)
     dtype = BINARY_RESULTS.get((function, a.dtype))
-    if dtype is None:
-        raise _not_taken(ops.BINARY, function, a.dtype, name)
+    if dtype is None and (not a.dtype.is_complex or function not in _pairs().BINARY):
+        raise not_taken(ops.BINARY, function, a.dtype, name)
     if a.shape != b.shape:
         shape = broadcast_shapes(a.shape, b.shape, name or function)
         a, b = spread(a, shape), spread(b, shape)
+    if dtype is None:
+        return _pairs().BINARY[function](a, b)  # type: ignore[no-any-return]
     return made(Op.BINARY, dtype, a.shape, (a, b), function)
 
 
@@ -249,7 +262,7 @@ def where(condition: Node, a: Node, b: Node, *, name: str = "where") -> Node:
             hint="Compare it first, as in x != 0.",
         )
     if a.dtype is not b.dtype:
-        raise _dtypes_differ(name, a, b)
+        raise dtypes_differ(name, a, b)
     if not (a.shape == b.shape == condition.shape):
         shape = broadcast_shapes(condition.shape, broadcast_shapes(a.shape, b.shape, name), name)
         condition, a, b = spread(condition, shape), spread(a, shape), spread(b, shape)
@@ -258,7 +271,11 @@ def where(condition: Node, a: Node, b: Node, *, name: str = "where") -> Node:
 
 def cast(x: Node, dtype: DType) -> Node:
     """The values in another dtype: floats saturate to integers and NaN becomes 0, integers wrap."""
-    return x if x.dtype is dtype else made(Op.CAST, dtype, x.shape, (x,))
+    if x.dtype is dtype:
+        return x
+    if x.dtype.is_complex or dtype.is_complex:
+        return _pairs().cast(x, dtype)  # type: ignore[no-any-return]
+    return made(Op.CAST, dtype, x.shape, (x,))
 
 
 def bitcast(x: Node, dtype: DType, *, name: str = "bitcast") -> Node:
@@ -270,58 +287,11 @@ def bitcast(x: Node, dtype: DType, *, name: str = "bitcast") -> Node:
             f"{name}: {x.dtype} has {x.dtype.bits} bits and {dtype} has {dtype.bits}",
             rule="the widths must be the same.",
         )
-    if x.dtype in dtypes.STORAGE or dtype in dtypes.STORAGE:
+    if not {x.dtype, dtype} <= set(dtypes.ALL):
         raise DTypeError(f"{name}: {x.dtype} and {dtype} are not both computed with", hint="Cast instead.")
     if dtype.is_bool:
         raise DTypeError(f"{name}: not every byte is a bool", hint="Compare with 0 instead.")
     return made(Op.BITCAST, dtype, x.shape, (x,))
-
-
-def _dtypes_differ(name: str, a: Node, b: Node) -> DTypeError:
-    return DTypeError(
-        f"{name}: dtypes differ: {a.dtype} and {b.dtype}",
-        rule="both operands must have the same dtype.",
-        hint=f"Cast one of them first, for example with x.astype(sm.{a.dtype}).",
-    )
-
-
-def only_stored(dtype: DType, name: str) -> DTypeError:
-    """The error about a type that nothing is computed in."""
-    return DTypeError(
-        f"{name}: {dtype} is not supported",
-        rule=f"{dtype} only stores values.",
-        hint=f"Cast first, for example with x.astype(sm.{dtypes.sum_dtype(dtype)}).",
-    )
-
-
-def _check_fold(op: str, known: Sequence[str], kind: str, dtype: DType, name: str) -> None:
-    """Check that there is such a reduction, scan or update, and that it can combine elements of a type."""
-    if op not in known:
-        raise ArgumentError(f"{name}: there is no {kind} called {op!r}", hint=f"Use one of: {', '.join(known)}.")
-    if dtype in dtypes.STORAGE:
-        raise only_stored(dtype, name)
-    if dtype.is_bool and op in ("add", "mul"):
-        raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer first.")
-
-
-def _not_taken(table: dict[str, ops.Function], function: str, dtype: DType, name: str) -> Exception:
-    if function not in table:
-        return ArgumentError(f"{name or function}: there is no elementwise function called {function!r}")
-    if dtype in dtypes.STORAGE:
-        return only_stored(dtype, name or function)
-    taken, only = table[function].kinds, table[function].only
-    if only is not None:
-        return DTypeError(f"{name or function}: {dtype} is not supported", rule=f"the operands must be {only}.")
-    hint = "Cast first, for example with x.astype(sm.float32)."
-    if "f" not in taken:
-        hint = "Compare first: ~(x > 0), (x > 0) & (y > 0). Or cast, for example with x.astype(sm.int64)."
-    elif dtype.is_bool and function == "neg":
-        hint = "Write ~x for the opposite, or cast first, for example with x.astype(sm.float32)."
-    return DTypeError(
-        f"{name or function}: {dtype} is not supported",
-        rule=f"the operands must be {' or '.join(_KINDS[letter] for letter in taken)}.",
-        hint=hint,
-    )
 
 
 # --- functions by name
@@ -363,10 +333,12 @@ def shift(x: Node, value: Scalar) -> Node:
 
 def reduce(op: str, x: Node, axes: Iterable[Any], *, keep_axes: bool = False, name: str = "") -> Node:
     """The axes folded by add, mul, max or min: gone, or kept with size 1. Without axes x itself comes back."""
-    _check_fold(op, ops.REDUCTIONS, "reduction", x.dtype, name or op)
+    check_fold(op, ops.REDUCTIONS, "reduction", x.dtype, name or op)
     gone = tuple(sorted(normalized_axes(axes, x.rank, name or op)))
     if not gone:
         return x
+    if x.dtype.is_complex and op == "mul":
+        return _pairs().product(x, gone, keep_axes)  # type: ignore[no-any-return]
     shape = tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
     result = made(Op.REDUCE, x.dtype, shape, (x,), ops.Reduction(op, gone))
     if not keep_axes:
@@ -395,7 +367,7 @@ def contract(
         raise DTypeError(f"{name}: nothing is summed as {dtype}", hint="Cast the result instead.")
     if a.dtype.is_bool or dtype.is_bool:
         raise DTypeError(f"{name}: bool is not supported", hint="Cast to an integer or a float first.")
-    if a.dtype.is_float and not dtype.is_float:
+    if a.dtype.kind > dtype.kind and a.dtype.is_inexact:
         raise DTypeError(f"{name}: {a.dtype} cannot be summed as {dtype}", hint="Cast the operands first.")
     if len(left) != a.rank or len(right) != b.rank:
         raise ArgumentError(
@@ -415,6 +387,8 @@ def contract(
     # Equal contractions are equal nodes whatever their labels were called.
     number = {label: at for at, label in enumerate(sizes)}
     attribute = ops.Contraction(*(tuple(number[label] for label in labels) for labels in (left, right, out)))
+    if dtype.is_complex:
+        return _pairs().contract(a, b, dtype, attribute, name)  # type: ignore[no-any-return]
     return made(Op.CONTRACT, dtype, tuple(sizes[label] for label in out), (a, b), attribute)
 
 
@@ -516,8 +490,10 @@ def scatter(
     """The target with updates combined into the elements that index tensors name; see `Scattering` for `axes`."""
     if target.dtype is not updates.dtype:
         raise DTypeError(f"{name}: the target is {target.dtype}, the updates are {updates.dtype}")
-    _check_fold(op, ops.SCATTERS, "update", target.dtype, name)
+    check_fold(op, ops.SCATTERS, "update", target.dtype, name)
     _check_indices(indices, updates.shape, name)
+    if target.dtype.is_complex and op == "mul":
+        raise DTypeError(f"{name}: complex numbers are not supported", hint="Read, multiply, and set what comes out.")
     attribute = ops.Scattering(op, tuple(axes), checked)
     return made(Op.SCATTER, target.dtype, target.shape, (target, updates, *indices), attribute)
 
@@ -542,10 +518,12 @@ def nonzero(x: Node, size: IndexLike) -> Node:
 
 def scan(op: str, x: Node, axis: int, *, name: str = "") -> Node:
     """Element i along the axis becomes the elements up to and with i, combined."""
-    _check_fold(op, ops.SCANS, "scan", x.dtype, name or op)
+    check_fold(op, ops.SCANS, "scan", x.dtype, name or op)
     axis = normalized_axis(axis, x.rank, name or op)
     if op == "logaddexp" and not x.dtype.is_float:
         raise DTypeError(f"{name or op}: {x.dtype} is not supported", hint="Cast to a float first.")
+    if x.dtype.is_complex and op == "mul":
+        return _pairs().running_product(x, axis)  # type: ignore[no-any-return]
     return x if x.shape[axis] == 1 else made(Op.SCAN, x.dtype, x.shape, (x,), ops.Scanning(op, axis))
 
 
@@ -562,6 +540,8 @@ def sort(
     axis = normalized_axis(axis, x.rank, name)
     if x.dtype in dtypes.STORAGE:
         raise only_stored(x.dtype, name)
+    if x.dtype.is_complex:
+        raise no_order(name)
     size = x.shape[axis]
     count = size if count is None else count
     if isinstance(size, int) and not 0 <= count <= size:

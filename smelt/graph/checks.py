@@ -73,7 +73,10 @@ def take() -> list[Node]:
 
 def written(node: Node, name: str) -> Node:
     """Note the user's line as the one that wrote a checked gather or scatter; `name` is the function called there."""
-    if node.attribute.checked and node not in origins.written:
+    if node.op is Op.COMPLEX:
+        for part in node.sources:
+            written(part, name)
+    elif node.attribute.checked and node not in origins.written:
         origins.written[node] = origins.Written(name, user_location())
     return node
 

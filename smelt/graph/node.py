@@ -168,6 +168,10 @@ def find(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), att
 
 def made(op: Op, dtype: DType, shape: Shape, sources: tuple[Node, ...] = (), attribute: Any = None) -> Node:
     """`make`, for builders: a new node is checked where the setting `verify` asks for it."""
+    if dtype.is_complex:
+        from smelt.graph.pairs import by_parts
+
+        return by_parts(op, shape, sources, attribute)
     if settings().verify and find(op, dtype, shape, sources, attribute) is None:
         from smelt.graph.verify import verify_node  # which calls builders
 

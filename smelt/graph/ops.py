@@ -44,6 +44,7 @@ class Op(enum.Enum):
     SORT = "sort"  # attribute: Sorting
     NONZERO = "nonzero"  # positions of the true elements of a vector, in order, then its size
     COMPOSITE = "composite"  # attribute: Composition
+    COMPLEX = "complex"  # a real and an imaginary part; what is above it reads these: no graph that runs has one
     ALIAS = "alias"  # its first source, told apart from it; attribute: an object that says how it is differentiated
     PARAMETER = "parameter"  # an input of a closed body; attribute: its number
     LOOP = "loop"  # several values; sources: states, constants, xs; attribute: Loop
@@ -57,6 +58,11 @@ class Op(enum.Enum):
 
 SOURCES: Final = frozenset({Op.LEAF, Op.CONST, Op.IOTA, Op.PARAMETER})  # what a graph begins with
 CONTROL: Final = frozenset({Op.LOOP, Op.BRANCH, Op.HOST})  # nodes with several values, most of them with bodies
+# What a complex number's parts go through one by one.
+BY_PARTS: Final = frozenset(
+    {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SLICE, Op.CONCAT, Op.WINDOW, Op.WHERE, Op.GATHER, Op.ALIAS}
+    | {Op.REDUCE, Op.SCAN, Op.SCATTER}  # by addition, or by setting
+)
 VIEWS: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SLICE, Op.WINDOW})
 ELEMENTWISE: Final = frozenset({Op.UNARY, Op.BINARY, Op.WHERE, Op.CAST, Op.BITCAST})
 
@@ -266,7 +272,7 @@ SCATTERS: Final = ("set", *REDUCTIONS)
 
 def kind_letter(dtype: DType) -> str:
     """The letter of a dtype's kind in `Function.kinds`."""
-    return "b" if dtype.is_bool else "i" if dtype.is_integer else "f"
+    return "b" if dtype.is_bool else "i" if dtype.is_integer else "c" if dtype.is_complex else "f"
 
 
 def identity(op: str, dtype: DType) -> dtypes.Scalar:

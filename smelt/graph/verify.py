@@ -240,6 +240,7 @@ FORMS: Final[dict[Op, Form]] = {
     Op.SORT: Form(1, ops.Sorting, _sorted, _sort),
     Op.NONZERO: Form(1, NoneType, lambda node, x: build.nonzero(x, node.shape[0]), _vectors),
     Op.COMPOSITE: Form(None, ops.Composition, _composite),
+    Op.COMPLEX: Form(2, NoneType, None, lambda node: _need(node, False, "parts are read, not a complex number")),
     Op.ALIAS: Form(None, object, None, _alias),
     Op.PARAMETER: Form(0, int, None, lambda node: _need(node, node.attribute >= 0, "a parameter has a number")),
     Op.LOOP: Form(None, Loop, None, _loop),

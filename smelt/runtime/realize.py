@@ -11,7 +11,7 @@ import numpy as np
 
 from smelt.device import NOWHERE
 from smelt.errors import TraceError, user_location
-from smelt.graph import DONE, Node, Op, constant_array, living_items, shown, upper, with_sizes
+from smelt.graph import DONE, Node, Op, constant_array, living_items, pairs, shown, upper, with_sizes
 from smelt.runtime.devices import common_device
 from smelt.runtime.lines import held_values, note_compiled
 from smelt.runtime.state import current
@@ -29,6 +29,8 @@ MANY_NUMBERS = 1 << 24  # that take longer to write than a compiled graph takes 
 
 def realize(nodes: Sequence[Node]) -> list[Node]:
     """The leaves that hold these nodes' values; what is not there yet is computed, all in one graph."""
+    if any([node.op is Op.COMPLEX for node in nodes]):
+        return pairs.through_parts(nodes, realize)
     pending = list(dict.fromkeys(node for node in nodes if node.leaf is None and node.op is not Op.LEAF))
     constants: dict[Node, Node] = {}
     if pending and all(map(_is_small_number, pending)):  # nothing to compile: memory is filled
@@ -63,6 +65,8 @@ def realize_sized(nodes: Sequence[Node], dims: Mapping[str, int], contracts: str
     """
     if is_transforming():
         return with_sizes(nodes, dims)
+    if any([node.op is Op.COMPLEX for node in nodes]):
+        return pairs.through_parts(nodes, lambda parts: realize_sized(parts, dims, contracts))
     from smelt.compiler import trace
 
     traced = trace(nodes, contracts, integers=True)

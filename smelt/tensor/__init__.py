@@ -6,6 +6,7 @@ the call that made them, and a function and the method of the same name are one 
 """
 
 from smelt.tensor.arguments import flag, integer, real_number
+from smelt.tensor.complexes import conjugated, imaginary
 from smelt.tensor.creation import arange, full, ones, zeros
 from smelt.tensor.handle import Handle, fitted, is_weak, misfit, node_of, observe, wrap
 from smelt.tensor.index.nonzero import bincount
@@ -46,7 +47,7 @@ from smelt.tensor.networks.layers import attention, layer_norm, rms_norm, scaled
 from smelt.tensor.random.initializers import bounded
 from smelt.tensor.scalars import finfo, result_type
 from smelt.tensor.shape.joining import concat, stack
-from smelt.tensor.shape.movement import broadcast_shapes, broadcast_to, flip, repeat, triu
+from smelt.tensor.shape.movement import broadcast_shapes, broadcast_to, flip, repeat, roll, triu
 from smelt.tensor.shape.padding import pad
 from smelt.tensor.tensor import Tensor
 from smelt.tensor.types import DTypeLike

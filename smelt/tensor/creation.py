@@ -13,7 +13,7 @@ import numpy as np
 from smelt import dtypes
 from smelt.dtypes import DType, Scalar, as_dtype
 from smelt.errors import ArgumentError
-from smelt.graph import Index, Node, build, least, maximum, size_of, upper
+from smelt.graph import Index, Node, build, least, maximum, pairs, size_of, upper
 from smelt.tensor.arguments import as_shape, check_device, diagonal_number, flag, integer, refuse_dtype
 from smelt.tensor.devices import placed
 from smelt.tensor.handle import check_fits, fitted, node_of, scalar_node, wrap
@@ -120,7 +120,7 @@ def empty_like(x: Tensor, *, dtype: DTypeLike | None = None, device: Any = None)
 def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device: Any, name: str) -> Tensor:
     check_device(device, name)
     wanted = None if dtype is None else as_dtype(dtype, name)
-    if isinstance(value, bool | int | float) and wanted is not None:
+    if isinstance(value, bool | int | float | complex) and wanted is not None:
         fill = _constant(value, wanted, name)
     else:
         fill = node_of(value, name)
@@ -128,7 +128,7 @@ def _filled(shape: tuple[Size, ...], value: Any, dtype: DTypeLike | None, device
     return placed(wrap(build.broadcast_to(fill, shape, name=name)), device, name)
 
 
-def _constant(value: Scalar, dtype: DType, name: str) -> Node:
+def _constant(value: Scalar | complex, dtype: DType, name: str) -> Node:
     # A float for an integer dtype is converted as a cast would; an integer must fit.
     if dtype.is_integer and isinstance(value, float):
         return build.cast(build.const(value, dtypes.float64), dtype)
@@ -254,8 +254,8 @@ def _progression(count: Size, start: Scalar | Index, step: Scalar, dtype: DType,
 
 
 def linspace(
-    start: float,
-    stop: float,
+    start: float | complex,
+    stop: float | complex,
     num: Size,
     *,
     dtype: DTypeLike | None = None,
@@ -271,19 +271,24 @@ def linspace(
     count = num if isinstance(num, Index) else integer(num, "linspace", "num")
     if not 0 <= count < 2**63:
         raise ArgumentError(f"linspace: num must not be negative, nor more than 64 bits, got {count}")
-    start, stop = float(_number(start, "linspace")), float(_number(stop, "linspace"))
+    if isinstance(start, complex) or isinstance(stop, complex):
+        low, high, wanted = complex(start), complex(stop), as_dtype(dtype or dtypes.complex64, "linspace")
+        ends = ((low.real, high.real), (low.imag, high.imag))
+        parts = [linspace(*pair, num, dtype=wanted.part, device=device, endpoint=endpoint)._node for pair in ends]
+        return wrap(pairs.paired(*parts))
+    begin, end = float(_number(start, "linspace")), float(_number(stop, "linspace"))
     closed = flag(endpoint, "linspace", "endpoint")
     gaps = count - 1 if closed else count
     if isinstance(gaps, Index):
-        numbers = _spaced(count, gaps, start, stop)
+        numbers: Node = _spaced(count, gaps, begin, end)
     else:
-        numbers = _progression(count, start, (stop - start) / gaps if gaps > 0 else 0.0, dtypes.float64, "linspace")
+        numbers = _progression(count, begin, (end - begin) / gaps if gaps > 0 else 0.0, dtypes.float64, "linspace")
     if closed and upper(count) > 1:  # the last number is exact, whatever the rounding of the step
         place = build.iota(count, dtypes.int64)
         last = build.eq(place, build.size_node(count - 1, dtypes.int64))
         if least(count) < 2:  # a single number is the first
             last = build.bitwise_and(last, build.lt(build.const(0, dtypes.int64), place))
-        numbers = build.where(last, build.const(stop, dtypes.float64), numbers)
+        numbers = build.where(last, build.const(end, dtypes.float64), numbers)
     return placed(wrap(build.cast(numbers, as_dtype(dtype or dtypes.float32, "linspace"))), device, "linspace")
 
 

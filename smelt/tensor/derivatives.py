@@ -9,7 +9,7 @@ from smelt import runtime
 from smelt.derive.vjp import pull_back
 from smelt.dtypes import float32
 from smelt.errors import ArgumentError, DTypeError, GradientError, ShapeError
-from smelt.graph import Node, Op, build, shape_text, topological
+from smelt.graph import Node, Op, build, pairs, shape_text, topological
 from smelt.tensor.handle import Handle, wrap
 from smelt.tensor.interop import to_node
 
@@ -23,12 +23,17 @@ def gradient(tensor: Tensor, by: Sequence[Any]) -> Any:
     root = scalar_root(tensor, name)
     if not by:
         raise ArgumentError("gradient: by what?", hint="Write loss.gradient(x), or loss.gradient(x, w) for several.")
-    inputs = [float_node(x, name, f"argument {k}") for k, x in enumerate(by)]
-    found = pull_back([root], [build.const(1, root.dtype)], inputs)
-    for k, (node, part) in enumerate(zip(inputs, found, strict=True)):
-        if part is None:
-            raise _unreachable(root, node, k)
-    results = tuple(wrap(part) for part in found if part is not None)
+    inputs = [_input(x, name, f"argument {k}") for k, x in enumerate(by)]
+
+    def slopes(parts: list[Node]) -> list[Node]:
+        found = dict(zip(parts, pull_back([root], [build.const(1, root.dtype)], parts), strict=True))
+        for k, node in enumerate(inputs):
+            own = node.sources if node.op is Op.COMPLEX else (node,)
+            if all(found[part] is None for part in own):
+                raise _unreachable(root, node, k)
+        return [build.const(0, x.dtype, x.shape) if slope is None else slope for x, slope in found.items()]
+
+    results = tuple(wrap(pairs.conj(slope)) for slope in pairs.through_parts(inputs, slopes))
     return results[0] if len(results) == 1 else results
 
 
@@ -54,6 +59,11 @@ def _was_computed(leaf: Node) -> bool:
     return leaf.op is Op.LEAF and leaf.dtype.is_float and getattr(leaf.attribute, "has_history", False)
 
 
+def _input(value: Any, name: str, what: str) -> Node:
+    node: Node | None = getattr(value, "_node", None)
+    return node if node is not None and node.op is Op.COMPLEX else float_node(value, name, what)
+
+
 def scalar_root(value: Any, name: str) -> Node:
     """The node of what is differentiated."""
     if not isinstance(value, Handle):
@@ -62,7 +72,8 @@ def scalar_root(value: Any, name: str) -> Node:
         )
     node = value._node
     if not node.dtype.is_float:
-        raise DTypeError(f"{name}: the value is {node.dtype}", rule="only float values have a gradient.")
+        hint = "Take a part of it, or its size: abs(x)." if node.dtype.is_complex else ""
+        raise DTypeError(f"{name}: the value is {node.dtype}", rule="only float values have a gradient.", hint=hint)
     if node.shape != ():
         raise ShapeError(
             f"{name}: the value has shape {shape_text(node.shape)}",

@@ -17,7 +17,7 @@ from smelt import dtypes, runtime, tree
 from smelt.config import settings
 from smelt.dtypes import DType, Scalar
 from smelt.errors import ArgumentError, DTypeError, Location, TraceWarning, user_location
-from smelt.graph import Index, Node, build, index_numbers, kind_letter, live_nodes, topological
+from smelt.graph import Index, Node, Op, build, index_numbers, kind_letter, live_nodes, topological
 
 if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
@@ -34,14 +34,15 @@ class Handle:
 
 _new: Any = object.__new__
 _class: type[Any] = Handle
+_complex_class: type[Any] = Handle
 _INTERVAL = 256
 _until_check = _INTERVAL
 _counts = 0
 _observer: Callable[[Any], None] | None = None
 _told = False  # that a graph grows
 
-_WEAK = (bool, int, float)
-OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, np.ndarray, np.generic, Index, list, tuple)
+_WEAK = (bool, int, float, complex)
+OPERANDS: tuple[type[Any], ...] = (Handle, bool, int, float, complex, np.ndarray, np.generic, Index, list, tuple)
 
 
 def register(tensor: type[Any]) -> None:
@@ -51,10 +52,16 @@ def register(tensor: type[Any]) -> None:
     tree.tensor_types.add(tensor)
 
 
+def register_complex(tensor: type[Any]) -> None:
+    """Say which class `wrap` makes of complex nodes."""
+    global _complex_class
+    _complex_class = tensor
+
+
 def wrap(node: Node) -> Tensor:
     """A tensor for a node."""
     global _until_check
-    tensor: Tensor = _new(_class)
+    tensor: Tensor = _new(_class if node.op is not Op.COMPLEX else _complex_class)
     tensor._node = node
     _until_check -= 1
     if _until_check < 0:
@@ -124,9 +131,9 @@ def node_of(value: Any, name: str) -> Node:
 
 
 def floating(value: Any, name: str) -> Node:
-    """The node of a tensor, in float32 unless it is a float already."""
+    """The node of a tensor, in float32 unless it is a float or complex already."""
     node = computed(node_of(value, name), name)
-    return node if node.dtype.is_float else build.cast(node, dtypes.float32)
+    return node if node.dtype.is_inexact else build.cast(node, dtypes.float32)
 
 
 def computed(node: Node, name: str) -> Node:
@@ -145,8 +152,13 @@ def widened(node: Node) -> Node:
     return build.cast(node, dtypes.compute_dtype(node.dtype))
 
 
-def scalar_node(value: Scalar, dtype: DType, name: str) -> Node:
+def scalar_node(value: Scalar | complex, dtype: DType, name: str) -> Node:
     """A Python scalar as a constant of a dtype that must be able to hold it."""
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(f"{name}: {value} does not fit in {dtype}", hint="Take a part of it: value.real.")
+    if dtype.is_complex:
+        return build.const(value, dtype)
+    assert not isinstance(value, complex)
     if dtype.is_integer:
         value, (least, most) = int(value), dtype.range
         if not least <= value <= most:
@@ -185,7 +197,7 @@ def _short(value: int) -> str:
     return str(value) if value.bit_length() < 256 else f"of {value.bit_length()} bits"
 
 
-def weak(node: Node, value: Scalar, name: str) -> tuple[Node, Node]:
+def weak(node: Node, value: Scalar | complex, name: str) -> tuple[Node, Node]:
     """A node and a Python scalar in their common dtype."""
     dtype = dtypes.promote_scalar(node.dtype, value)
     return build.cast(node, dtype), scalar_node(value, dtype, name)
@@ -218,7 +230,7 @@ def _common_dtype(a: Node, b: Node, name: str) -> DType:
     return promoted(a.dtype, b.dtype, name)
 
 
-_EXAMPLES: dict[str, Scalar] = {"b": False, "i": 0, "f": 0.0}
+_EXAMPLES: dict[str, Scalar | complex] = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
 
 def _is_number(node: Node) -> bool:

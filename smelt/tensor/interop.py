@@ -15,7 +15,7 @@ from smelt import dtypes, runtime
 from smelt.device import HOST
 from smelt.dtypes import DType, as_dtype, cast_array
 from smelt.errors import ArgumentError, DTypeError, ExchangeError, GradientError, ShapeError, SmeltError, TraceError
-from smelt.graph import Index, Node, Op, build, shape_text
+from smelt.graph import Index, Node, Op, build, pairs, shape_text
 from smelt.runtime import Storage
 from smelt.tensor.arguments import check_copy, check_device, refuse_dtype
 from smelt.tensor.devices import placed
@@ -80,7 +80,7 @@ def _shared(obj: Any, dtype: DType | None) -> Node:
         array = array_of(obj, "asarray")
         here = runtime.default_device().name == HOST
         if here and (dtype is None or as_dtype(array.dtype) is dtype) and Storage.shares(array):
-            return runtime.leaf(Storage.of(array, copy=False))
+            return _leaf(array, copy=False)
     raise ArgumentError(
         f"asarray: a {type(obj).__name__} cannot do without a copy",
         rule="only aligned memory of a dtype that stays as it is can be shared, and only by the processor.",
@@ -94,7 +94,14 @@ def _copied(node: Node, name: str) -> Node:
         return node
     if runtime.is_differentiated(node):  # a copy would be a constant
         return node
-    return runtime.leaf(Storage.of(numpy(wrap(node), name), copy=True))
+    return _leaf(numpy(wrap(node), name), copy=True)
+
+
+def _leaf(array: NDArray[Any], *, copy: bool) -> Node:
+    """The node of an array; of a complex one, the parts are."""
+    if array.dtype.kind == "c":
+        return pairs.paired(*(runtime.leaf(Storage.of(part, copy=copy)) for part in (array.real, array.imag)))
+    return runtime.leaf(Storage.of(array, copy=copy))
 
 
 def from_numpy(array: NDArray[Any]) -> Tensor:
@@ -109,7 +116,7 @@ def from_numpy(array: NDArray[Any]) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"from_numpy: expected a NumPy array, got {type(array).__name__}", hint="Use asarray.")
     _numeric(array, "from_numpy")
-    return wrap(runtime.leaf(Storage.of(_native(array), copy=False)))
+    return wrap(_leaf(_native(array), copy=False))
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -128,13 +135,16 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     x = _resolved(x)
     from smelt.tensor import dlpack
 
-    array, is_copy = dlpack.incoming(x, device, copy)
+    try:
+        array, is_copy = dlpack.incoming(x, device, copy)
+    except BufferError as error:
+        raise error if isinstance(error, SmeltError) else ExchangeError(f"from_dlpack: {error}") from None
     _numeric(array, "from_dlpack")
     if copy is False and not Storage.shares(array):
         raise ExchangeError("from_dlpack: memory that is not aligned cannot do without a copy", hint="Leave copy out.")
     if copy is False and runtime.default_device().name != HOST:
         raise ExchangeError("from_dlpack: another device cannot do without a copy", hint="Leave copy out.")
-    leaf = runtime.leaf(Storage.of(array, copy=bool(copy) and not is_copy))
+    leaf = _leaf(array, copy=bool(copy) and not is_copy)
     return placed(wrap(leaf), device, "from_dlpack")
 
 
@@ -169,16 +179,20 @@ def to_node(value: Any, name: str, dtype: DType | None = None) -> Node:
     if isinstance(value, list | tuple | range):
         _check_integers(array, value, dtype, name)
     wanted = dtype or _default_dtype(array, value)
+    if array.dtype.kind == "c" and not wanted.is_complex:
+        raise DTypeError(f"{name}: {array.dtype} cannot become {wanted}", hint="Take a part first: x.real or x.imag.")
     # NumPy would raise or warn about values that do not fit; smelt's own casts have their own rules.
     array = array if as_dtype(array.dtype) is wanted else cast_array(array, wanted)
-    return runtime.leaf(Storage.of(_native(array), copy=True))
+    return _leaf(_native(array), copy=True)
 
 
 def _scalar(value: Any, dtype: DType | None, name: str) -> Node:
     plain = _plain(value)
     wanted = dtype or dtypes.scalar_dtype(plain)
-    if isinstance(plain, float):
+    if isinstance(plain, float) and not wanted.is_complex:
         return build.const(plain, wanted)
+    if isinstance(plain, complex) or wanted.is_complex:
+        return scalar_node(plain, wanted, name)
     check_fits(plain, wanted, name)
     return scalar_node(plain, wanted, name)
 
@@ -199,7 +213,9 @@ def _check_integers(array: NDArray[Any], value: Any, dtype: DType | None, name: 
 
 def _plain(value: Any) -> Any:
     """Subclasses of Python's numbers, such as enums, as plain numbers."""
-    return value if type(value) in (bool, int, float) else int(value) if isinstance(value, int) else float(value)
+    if type(value) in (bool, int, float, complex):
+        return value
+    return int(value) if isinstance(value, int) else float(value) if isinstance(value, float) else complex(value)
 
 
 def _holds_tensors(value: Any, name: str, depth: int = 1) -> bool:
@@ -286,14 +302,16 @@ def _native(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _default_dtype(array: NDArray[Any], value: Any) -> DType:
-    """The array's own dtype, but float32 for what came from Python's floats."""
+    """The array's own dtype, but float32 or complex64 for what came from Python's numbers."""
     dtype = as_dtype(array.dtype)
-    if dtype is not dtypes.float64 or not isinstance(value, list | tuple):
+    if dtype.part is not dtypes.float64 or not isinstance(value, list | tuple):
         return dtype
     first = value
     while isinstance(first, list | tuple) and first:
         first = first[0]
-    return dtype if isinstance(first, np.ndarray | np.generic) else dtypes.float32
+    if isinstance(first, np.ndarray | np.generic):
+        return dtype
+    return dtypes.complex64 if dtype.is_complex else dtypes.float32
 
 
 # --- out
@@ -302,6 +320,8 @@ def _default_dtype(array: NDArray[Any], value: Any) -> DType:
 def storage_of(tensor: Tensor, asked: str) -> Storage:
     """Where the values of a tensor lie; computes them if need be. `asked` is the user's call, for messages."""
     node = tensor._node
+    if node.op is Op.COMPLEX:
+        return _joined(tensor, asked)
     if node.op is not Op.LEAF:
         _refuse_traced(node, asked)
         (node,) = runtime.realize([node])
@@ -311,6 +331,15 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
     if not isinstance(storage, Storage) or runtime.is_tracing():
         _refuse_traced(node, asked)
     return storage  # type: ignore[no-any-return]
+
+
+def _joined(tensor: Tensor, asked: str) -> Storage:
+    """The values of a complex tensor, part beside part as others keep them."""
+    realize(tensor)
+    first, second = (storage_of(wrap(part), asked).numpy() for part in pairs.parts(tensor._node))
+    array = np.empty(first.shape, tensor._node.dtype.numpy)
+    array.real, array.imag = first, second
+    return Storage.of(array, copy=False)
 
 
 _OUTSIDE: Final = (

@@ -19,7 +19,9 @@ __array_api_version__: Final = "2024.12"
 # A newer version only adds to the older ones.
 _VERSIONS: Final = ("2021.12", "2022.12", "2023.12", __array_api_version__)
 # Only the dtypes that the standard names, although there are others.
-_STANDARD: Final = tuple(d for d in _dtypes.ALL if d.is_bool or d.is_integer or d.bits in (32, 64))
+_STANDARD: Final = tuple(
+    d for d in (*_dtypes.ALL, *_dtypes.COMPLEX) if d.is_bool or d.is_integer or d.part.bits in (32, 64)
+)
 
 
 class NamespaceInfo:
@@ -38,9 +40,10 @@ class NamespaceInfo:
         return runtime.available()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The dtypes of results when nothing else decides. There are no complex dtypes."""
+        """The dtypes of results when nothing else decides."""
         check_device(device, "default_dtypes")
-        return {"real floating": _dtypes.float32, "integral": _dtypes.int64, "indexing": _dtypes.int64}
+        floats = {"real floating": _dtypes.float32, "complex floating": _dtypes.complex64}
+        return floats | {"integral": _dtypes.int64, "indexing": _dtypes.int64}
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """The dtypes of the standard that smelt has, by name; only those of a kind, or of one of several."""

@@ -48,12 +48,12 @@ def _dtype_of(value: Any, name: str) -> DType:
 
 
 def finfo(type: DTypeLike | Operand) -> FloatLimits:
-    """The limits of a float dtype, or of a tensor's.
+    """The limits of a float dtype, or of a tensor's; those of the parts of a complex one.
 
     >>> sm.finfo(sm.float16).max
     65504.0
     """
-    wanted = _dtype_of(type, "finfo")
+    wanted = _dtype_of(type, "finfo").part
     if not wanted.is_float:
         raise DTypeError(f"finfo: {wanted} is not a float dtype", hint="Use iinfo for integers.")
     limits = wanted.limits()
@@ -126,8 +126,8 @@ KINDS: dict[str, tuple[DType, ...]] = {
     "unsigned integer": _UNSIGNED,
     "integral": dtypes.INTEGERS,
     "real floating": dtypes.FLOATS,
-    "complex floating": (),
-    "numeric": dtypes.INTEGERS + dtypes.FLOATS,
+    "complex floating": dtypes.COMPLEX,
+    "numeric": dtypes.INTEGERS + dtypes.FLOATS + dtypes.COMPLEX,
 }
 
 

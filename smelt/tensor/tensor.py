@@ -13,7 +13,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import Index, build, product_of, shape_text
-from smelt.tensor import devices, families, formatting, interop, operators
+from smelt.tensor import complexes, devices, families, formatting, interop, operators
 from smelt.tensor.arguments import check_device
 from smelt.tensor.habits import Habits
 from smelt.tensor.handle import register, wrap
@@ -59,6 +59,8 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
     def __init__(self, data: TensorLike, dtype: DTypeLike | None = None) -> None:
         self._node = interop.to_node(data, "Tensor", None if dtype is None else as_dtype(dtype, "Tensor"))
+        if self._node.dtype.is_complex:
+            self.__class__ = ComplexTensor
 
     # --- what it is
 
@@ -91,6 +93,16 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     def device(self) -> str:
         """Where the values lie or will lie."""
         return devices.device_of(self._node)
+
+    @property
+    def real(self) -> Tensor[Any, *S]:
+        """The real part; of what is not complex, the tensor itself."""
+        return elementwise.real(self)
+
+    @property
+    def imag(self) -> Tensor[Any, *S]:
+        """The imaginary part; zeros for what is not complex."""
+        return elementwise.imag(self)
 
     @property
     def T(self: Tensor[DT, A, B]) -> Tensor[DT, B, A]:
@@ -147,9 +159,11 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     def __int__(self) -> builtins.int:
         return builtins.int(interop.one_value(self, "int"))
 
-    def __complex__(self) -> complex:
-        value = builtins.float(interop.one_value(self, "complex"))
-        return complex(value, value if math.isnan(value) else 0.0)  # the array API's rule for NaN
+    def __complex__(self) -> builtins.complex:
+        value = interop.one_value(self, "complex")
+        if self._node.dtype.is_complex:
+            return builtins.complex(value)
+        return builtins.complex(value, value if math.isnan(value) else 0.0)  # the array API's rule for NaN
 
     def __bool__(self) -> builtins.bool:
         return builtins.bool(interop.one_value(self, "bool"))
@@ -484,6 +498,9 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     one_hot = lookup.one_hot
     searchsorted = lookup.searchsorted
 
+    conj = elementwise.conj
+    angle = elementwise.angle
+
     matmul = mm = bmm = linear.matmul
     dot = linear.dot
     vecdot = linear.vecdot
@@ -570,3 +587,4 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
 
 register(Tensor)
+ComplexTensor = complexes.prepare(Tensor)

@@ -11,7 +11,7 @@ from smelt import runtime, tree
 from smelt.derive import Variable
 from smelt.errors import ArgumentError
 from smelt.graph import Node, alias, build
-from smelt.tensor import Tensor, wrap
+from smelt.tensor import Tensor, conjugated, wrap
 from smelt.tensor.derivatives import float_node
 from smelt.transform.attributes import attributes_of, hand_over
 
@@ -59,7 +59,7 @@ class Variables(NamedTuple):
         """A tree of the same structure with gradients, and zeros for constants."""
         rest = iter(values)
         found = [next(rest) if x is None else build.const(0, x.dtype, x.shape) for x in self.constants]
-        gradients = [wrap(value) for value in found]
+        gradients = [wrap(value) for value in conjugated(self.structure, found)]
         for gradient in gradients:
             gradient._known_as = "gradient"
         return tree.unflatten(self.structure, gradients)

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from smelt import runtime, tree
 from smelt.derive import Call, Custom, stopped, zeros
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import Node, alias, shape_text
-from smelt.tensor import Tensor, wrap
+from smelt.graph import Node, alias, build, shape_text
+from smelt.tensor import Tensor, conjugated, imaginary, wrap
 from smelt.transform.arguments import called, function_name, tensor_nodes
 
 T = TypeVar("T")
@@ -99,7 +99,8 @@ class _WayBack:
         self.roots, self.structure, self.leaves, self.arguments = roots, structure, leaves, arguments
 
     def __call__(self, given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
-        cotangents = [wrap(given[k] if k in given else zeros(x.shape, x)) for k, x in enumerate(self.roots)]
+        slopes = [given[k] if k in given else zeros(x.shape, x) for k, x in enumerate(self.roots)]
+        cotangents = [wrap(slope) for slope in conjugated(self.structure, slopes)]
         needed, nested = tree.flatten(self.kept)
         further = iter(sources[sum(map(_is_float, self.leaves)) :])
         kept = tree.unflatten(nested, [wrap(next(further)) if isinstance(leaf, Tensor) else leaf for leaf in needed])
@@ -126,9 +127,10 @@ class _WayBack:
                 f"{self.name}: the cotangent of argument {k} has the structure {given}", rule=f"it must be {structure}."
             )
         parts: list[Node | None] = []
-        for leaf, value in zip(leaves, values, strict=True):
+        for leaf, value, is_imaginary in zip(leaves, values, imaginary(structure), strict=True):
             if _is_float(leaf):
-                parts.append(self._checked(k, value, leaf._node))
+                part = self._checked(k, value, leaf._node)
+                parts.append(build.neg(part) if is_imaginary else part)
         return parts
 
     def _checked(self, k: int, value: Any, x: Node) -> Node:

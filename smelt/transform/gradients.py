@@ -11,7 +11,7 @@ from smelt.derive.jvp import push_forward
 from smelt.derive.vjp import pull_back
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import Node, build, shape_text
-from smelt.tensor import Tensor, to_node, wrap
+from smelt.tensor import Tensor, conjugated, to_node, wrap
 from smelt.tensor.derivatives import scalar_root
 from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
 from smelt.transform.waiting import let_wait
@@ -133,7 +133,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     inputs = [node for one in stand_ins for node in one.nodes]
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
-        given = _matching(cotangents, roots, structure, name, "the cotangent")
+        given = conjugated(structure, _matching(cotangents, roots, structure, name, "the cotangent"))
         pairs = [(root, ct) for root, ct in zip(roots, given, strict=True) if root.dtype.is_float]
         found = pull_back([root for root, _ in pairs], [ct for _, ct in pairs], inputs)
         values = iter(filled(found, inputs))

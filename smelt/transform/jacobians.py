@@ -11,9 +11,10 @@ from smelt.derive.batch import batch
 from smelt.derive.jvp import push_forward
 from smelt.derive.vjp import pull_back
 from smelt.dtypes import int64
+from smelt.errors import DTypeError
 from smelt.graph import Node, build, product_of, row_major
 from smelt.runtime import Placeholder
-from smelt.tensor import wrap
+from smelt.tensor import imaginary, wrap
 from smelt.tensor.derivatives import scalar_root
 from smelt.transform.arguments import Derived, Variables, called_with, function_of, positions, tensor_nodes, variables
 
@@ -69,6 +70,8 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Der
 
 def _variables(args: Any, argnums: int | Sequence[int], name: str) -> tuple[list[int], dict[int, Variables]]:
     places = positions(argnums, len(args), name)
+    if any(any(imaginary(tree.flatten(args[k])[1])) for k in places):
+        raise DTypeError(f"{name}: an argument is complex", hint="Write the function of sm.real(x) and sm.imag(x).")
     return places, {k: variables(args[k], name, f"argument {k}") for k in places}
 
 

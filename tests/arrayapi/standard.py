@@ -23,7 +23,7 @@ DTYPES = {
     "complex": ("complex64", "complex128"),
 }
 INTEGERS = DTYPES["signed"] + DTYPES["unsigned"]
-# What the words of the tables mean, without the complex dtypes.
+# What the words of the tables mean, without the complex dtypes, which have tests of their own.
 KINDS = {
     "any": ("bool", *INTEGERS, *DTYPES["float"]),
     "numeric": (*INTEGERS, *DTYPES["float"]),

@@ -13,17 +13,9 @@ import numpy as np
 
 import smelt as sm
 
-COMPLEX = "there are no complex dtypes yet"
-
 # Functions, dtypes, extensions and `array.` methods of the standard that smelt does not have.
 MISSING: dict[str, str] = {
-    "complex64": COMPLEX,
-    "complex128": COMPLEX,
-    "conj": COMPLEX,
-    "imag": COMPLEX,
-    "real": COMPLEX,
     "linalg": "an optional extension, planned",
-    "fft": "an optional extension, planned, and it needs complex dtypes",
     "array.__setitem__": "tensors never change; `x.at[key].set(values)` makes a changed copy",
 }
 
@@ -47,11 +39,6 @@ DEVIATIONS = [
         "`asarray(x)` with `copy=None` copies the memory of other libraries, although it could be shared",
         "tensors never change, and that memory might; `copy=False` shares it",
         _copies,
-    ),
-    Deviation(
-        "`default_dtypes()` has no `complex floating`",
-        COMPLEX,
-        lambda: "complex floating" not in sm.__array_namespace_info__().default_dtypes(),
     ),
 ]
 

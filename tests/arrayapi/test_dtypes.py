@@ -68,6 +68,7 @@ def test_operators_promote_by_the_tables(name: str) -> None:
 
 # For each kind of array, numbers of the kinds that it must take; the array's dtype comes out.
 NUMBERS: dict[str, tuple[Any, ...]] = {"bool": (True,), "signed": (3,), "unsigned": (3,), "float": (3, 2.5)}
+NUMBERS["complex"] = (*NUMBERS["float"], 1j)
 
 
 @pytest.mark.parametrize("name", [*standard.BINARY_OPERATORS, *standard.COMPARISONS])
@@ -143,7 +144,7 @@ def test_isdtype(name: str) -> None:
         assert sm.isdtype(dtype=dtype(name), kind=(kind, "bool")) is (name in members or name == "bool")
     for other in NAMES:
         assert sm.isdtype(dtype(name), dtype(other)) is (name == other)
-        assert sm.isdtype(dtype(name), (dtype(other), "complex floating")) is (name == other)
+        assert sm.isdtype(dtype(name), (dtype(other), "integral")) is (name == other or name in standard.INTEGERS)
     assert not sm.isdtype(dtype(name), ())
 
 
@@ -159,6 +160,12 @@ def test_dtypes_are_equal_only_to_themselves() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_values_become_python_numbers(name: str) -> None:
     one, zero = ones(name), sm.zeros((), dtype=dtype(name))
+    if name in standard.DTYPES["complex"]:
+        assert (bool(one), bool(zero), complex(one)) == (True, False, 1 + 0j)
+        for convert in (int, float, operator.index):
+            with pytest.raises(TypeError):
+                convert(one)
+        return
     assert (bool(one), bool(zero), int(one), float(one), complex(one)) == (True, False, 1, 1.0, 1 + 0j)
     assert [type(convert(one)) for convert in (bool, int, float, complex)] == [bool, int, float, complex]
     if name in standard.INTEGERS:

@@ -99,6 +99,18 @@ UNARY = [
     kept("sign", np.sign, errors=[NO_BOOL, not_computed("sign")]),
     kept("square", np.square, INTEGERS, errors=[NO_BOOL, not_computed("square")]),
     OpSpec("square", np.square, one, FLOATS, tolerance=ROUNDED),
+    # What complex numbers have is tested in tests/tensor/test_complex.py.
+    kept("real", np.real, BOOLS, errors=[not_computed("real")]),
+    kept("imag", np.imag, BOOLS, errors=[not_computed("imag")]),
+    OpSpec("conj", np.asarray, one, errors=[not_computed("conj"), *not_tensors("conj")]),
+    OpSpec(
+        "angle",
+        lambda x: np.angle(x.astype(np.float64)),
+        one,
+        result=to_float,
+        tolerance=ROUNDED,
+        errors=[not_computed("angle"), *not_tensors("angle")],
+    ),
     kept("floor", floats_only(np.floor), errors=[NO_BOOL, not_computed("floor")]),
     kept("ceil", floats_only(np.ceil), errors=[NO_BOOL, not_computed("ceil")]),
     kept("trunc", floats_only(np.trunc), errors=[NO_BOOL, not_computed("trunc")]),
@@ -157,8 +169,8 @@ def logical(name: str, reference: Callable[[Array, Array], Any]) -> OpSpec:
     """A function of truth values, for which all dtypes go together."""
     mismatch, *_, no_tensor = unequal(name)
     ragged = wrong(ArgumentError, f"{name}: no tensor can be made of a list", zeros(2), [[1], [1, 2]])
-    complex_ = wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype complex128", zeros(2), [1j])
-    mistakes = (mismatch, no_tensor, ragged, complex_, *not_tensors(name, zeros(2)))
+    text = wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype <U1", zeros(2), ["a"])
+    mistakes = (mismatch, no_tensor, ragged, text, *not_tensors(name, zeros(2)))
     return OpSpec(name, reference, two, ALL, to_bool, EXACT, mistakes)
 
 

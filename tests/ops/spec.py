@@ -93,7 +93,7 @@ def not_tensors(name: str, *rest: Any) -> tuple[Wrong, ...]:
     """Three things that are no tensors, as first argument of a function."""
     mistakes = (
         wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype <U4", "text", *rest),
-        wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype complex128", [1j], *rest),
+        wrong(DTypeError, f"{name}: no tensor can hold elements of the NumPy dtype <U1", ["a"], *rest),
         wrong(
             ArgumentError, f"{name}: no tensor can be made of a list: the nested lists are ragged", [[1], [1, 2]], *rest
         ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never
 from smelt import dtypes, runtime
 from smelt.dtypes import bool_, int64
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import Node, Shape, Span, build
+from smelt.graph import Node, Shape, Span, build, kind_letter
 from smelt.graph.checks import written
 from smelt.names import missing_attribute
 from smelt.tensor.handle import Handle, fitted, is_weak, node_of, scalar_node, wrap
@@ -142,8 +142,7 @@ def updates_of(values: Any, node: Node, name: str) -> Node:
     else:
         found = node_of(values, name)
         kind = found.dtype
-        order = "bif"
-        kinds = [order.index("b" if d.is_bool else "i" if d.is_integer else "f") for d in (found.dtype, node.dtype)]
+        kinds = ["bifc".index(kind_letter(d)) for d in (found.dtype, node.dtype)]
         found = fitted(found, node.dtype, name) if kinds[0] <= kinds[1] else None
     if found is None:
         raise DTypeError(f"{name}: values of {kind} do not go into {node.dtype}", hint="Cast the tensor first.")

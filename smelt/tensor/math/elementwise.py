@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from smelt import dtypes
 from smelt.errors import ArgumentError
-from smelt.graph import Node, alias, build, constant_of
+from smelt.graph import Node, alias, build, constant_of, pairs
 from smelt.tensor.arguments import integer
+from smelt.tensor.complexes import whole_power
 from smelt.tensor.handle import all_common, computed, floating, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.index.nonzero import nonzero
 from smelt.tensor.types import DT, Operand, S
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from smelt.tensor.tensor import Tensor
 
 __all__ = [
+    "real",
+    "imag",
+    "conj",
+    "complex",
+    "angle",
     "abs",
     "add",
     "bitwise_and",
@@ -120,6 +126,40 @@ def bitwise_invert(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
 def logical_not(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is zero or False."""
     return wrap(build.unary("not", _truth(x, "logical_not")))
+
+
+def complex(real: Operand, imag: Operand) -> Tensor:
+    """real + 1j * imag, of two float tensors: float32 gives complex64, and float64 complex128.
+
+    >>> sm.complex(sm.asarray([1.0, 2.0]), 3.0).tolist()
+    [(1+3j), (2+3j)]
+    """
+    a, b = (floating(wrap(node), "complex") for node in pair(real, imag, "complex"))
+    return wrap(pairs.paired(a, b))
+
+
+def real(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The real part; what is not complex comes back itself."""
+    return wrap(pairs.parts(computed(node_of(x, "real"), "real"))[0])
+
+
+def imag(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The imaginary part; zeros for what is not complex."""
+    return wrap(pairs.parts(computed(node_of(x, "imag"), "imag"))[1])
+
+
+def conj(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
+    """The complex conjugate, with the other sign of the imaginary part; what is not complex comes back itself."""
+    return wrap(pairs.conj(computed(node_of(x, "conj"), "conj")))
+
+
+def angle(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
+    """The angle of each number with the positive real axis, in radians from -pi to pi.
+
+    >>> sm.angle(sm.asarray([1j, -1.0])).tolist()
+    [1.5707963705062866, 3.1415927410125732]
+    """
+    return wrap(pairs.angle(floating(x, "angle")))
 
 
 def exp(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
@@ -238,7 +278,7 @@ def square(x: Tensor[DT, *S]) -> Tensor[DT, *S]:
 def isnan(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is not a number."""
     node = node_of(x, "isnan")
-    if not node.dtype.is_float:
+    if not node.dtype.is_inexact:
         return wrap(build.const(False, dtypes.bool_, node.shape))
     return wrap(build.unary("isnan", node))
 
@@ -246,6 +286,8 @@ def isnan(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
 def isinf(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is infinite, of either sign."""
     node = computed(node_of(x, "isinf"), "isinf")
+    if node.dtype.is_complex:
+        return logical_or(*(isinf(wrap(part)) for part in pairs.parts(node)))
     if not node.dtype.is_float:
         return wrap(build.const(False, dtypes.bool_, node.shape))
     return wrap(build.eq(build.unary("abs", node), _infinity(node)))
@@ -254,6 +296,8 @@ def isinf(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
 def isfinite(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     """True where x is neither infinite nor NaN."""
     node = computed(node_of(x, "isfinite"), "isfinite")
+    if node.dtype.is_complex:
+        return logical_and(*(isfinite(wrap(part)) for part in pairs.parts(node)))
     if not node.dtype.is_float:
         return wrap(build.const(True, dtypes.bool_, node.shape))
     return wrap(build.lt(build.unary("abs", node), _infinity(node)))
@@ -295,7 +339,7 @@ def divide(x: Operand, y: Operand) -> Tensor:
     """x / y; a float also for integers."""
     a, b = pair(x, y, "divide")
     computed(a, "divide")
-    if not a.dtype.is_float:
+    if not a.dtype.is_inexact:
         a, b = build.cast(a, dtypes.float32), build.cast(b, dtypes.float32)
     return wrap(build.binary("div", a, b, name="divide"))
 
@@ -320,6 +364,9 @@ def divmod(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
     return wrap(build.binary("floordiv", a, b, name="divmod")), wrap(build.binary("mod", a, b, name="divmod"))
 
 
+_MOST_FACTORS: Final = 64  # of a complex number to a whole power
+
+
 def pow(x: Operand, y: Operand) -> Tensor:
     """x to the power y."""
     a, b = pair(x, y, "pow")
@@ -330,6 +377,8 @@ def pow(x: Operand, y: Operand) -> Tensor:
                 rule="integers have no negative powers.",
                 hint="Cast first, for example with x.astype(sm.float32).",
             )
+        if a.dtype.is_complex and isinstance(y, builtins.int) and builtins.abs(y) <= _MOST_FACTORS:
+            return wrap(whole_power(a, y))
         if y == 2:  # a multiplication is as exact and far cheaper
             return wrap(build.binary("mul", a, a, name="pow"))
     return wrap(build.binary("pow", a, b))

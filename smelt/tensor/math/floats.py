@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import ArgumentError, DTypeError
-from smelt.graph import Node, build
+from smelt.graph import Node, build, pairs
 from smelt.tensor.arguments import flag, real_number
 from smelt.tensor.handle import computed, is_weak, node_of, pair, widened, wrap
 from smelt.tensor.math.trigonometry import floating_pair
@@ -179,6 +179,9 @@ def nan_to_num(
     node = computed(node_of(x, name), name)
     most = node.dtype.maximum if posinf is None else real_number(posinf, name, "posinf")
     least = node.dtype.minimum if neginf is None else real_number(neginf, name, "neginf")
+    if node.dtype.is_complex:
+        parts = [nan_to_num(wrap(part), nan, posinf, neginf)._node for part in pairs.parts(node)]
+        return wrap(pairs.paired(*parts))
     if not node.dtype.is_float:
         return wrap(node)
     result = build.where(build.unary("isnan", node), build.const(filler, node.dtype), node)
@@ -216,7 +219,7 @@ def array_equal(x: Operand, y: Operand, equal_nan: bool = False) -> Tensor:
     if a.shape != b.shape:
         return wrap(build.const(False, dtypes.bool_))
     same = build.eq(a, b)
-    if nan_too and a.dtype.is_float:
+    if nan_too and a.dtype.is_inexact:
         same = build.binary("or", same, build.bitwise_and(build.unary("isnan", a), build.unary("isnan", b)))
     return _everywhere(same)
 
@@ -226,7 +229,7 @@ def _close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool, name: str)
         if not is_weak(value) or not value >= 0:
             raise ArgumentError(f"{name}: {label} is {value!r}", rule="it must be a number that is not negative.")
     a, b = pair(x, y, name)
-    if a.dtype.is_float:
+    if a.dtype.is_inexact:
         a, b = widened(a), widened(b)
     else:
         a, b = build.cast(a, dtypes.float64), build.cast(b, dtypes.float64)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from smelt.errors import ArgumentError
-from smelt.graph import Node, build, normalized_axes
+from smelt.graph import Node, build, normalized_axes, pairs
 from smelt.tensor.arguments import integer, one_axis
 from smelt.tensor.handle import common, node_of, wrap
 from smelt.tensor.types import DT, K, M, N, Operand, R
@@ -44,8 +44,11 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 def vecdot(x: Tensor, y: Operand, axis: int = -1, *, dim: int | None = None) -> Tensor:
-    """The sum of the products along an axis (the last one, unless given) of both; the other axes broadcast."""
+    """The sum of the products along an axis (the last one, unless given) of both; the other axes broadcast. Of complex
+    numbers, x is conjugated.
+    """
     a, b = _pair(x, y, "vecdot")
+    a = pairs.conj(a)
     a, b = [_last(node, one_axis(axis, dim, node.rank, "vecdot", default=-1)) for node in (a, b)]
     product = build.matmul(
         build.reshape(a, (*a.shape[:-1], 1, a.shape[-1])), build.reshape(b, (*b.shape, 1)), name="vecdot"

@@ -7,6 +7,7 @@ any, True for all, NaN for mean; max, min, argmax and argmin refuse.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 from typing import Literal as L
@@ -14,7 +15,7 @@ from typing import Literal as L
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
 from smelt.errors import DTypeError, ShapeError
-from smelt.graph import Index, Node, build, normalized_axis, product_of, shape_text
+from smelt.graph import Index, Node, build, normalized_axis, pairs, product_of, shape_text
 from smelt.tensor.arguments import axis_or_dim, keep_axes, many_axes, real_number
 from smelt.tensor.handle import computed, floating, node_of, widened, wrap
 from smelt.tensor.types import DT, A, Axes, B, DTypeLike, R, S
@@ -112,7 +113,7 @@ def accumulated(node: Node, dtype: DTypeLike | None, name: str) -> Node:
 
 def sum_dtype(dtype: DType) -> DType:
     """In which dtype sums and products are taken, if none is asked for."""
-    if dtype.is_float or dtype in dtypes.STORAGE:
+    if dtype.is_inexact or dtype in dtypes.STORAGE:
         return dtype
     return dtypes.uint64 if dtype.is_integer and not dtype.is_signed else dtypes.int64
 
@@ -221,7 +222,7 @@ def var(
     1.0
     """
     node, variance = _variance("var", x, axis, correction, keep_axes(keepdims, keepdim, "var"), dim)
-    return wrap(build.cast(variance, node.dtype))
+    return wrap(build.cast(variance, node.dtype.part))
 
 
 def std(
@@ -239,7 +240,7 @@ def std(
     1.0
     """
     node, variance = _variance("std", x, axis, correction, keep_axes(keepdims, keepdim, "std"), dim)
-    return wrap(build.cast(away_from_zero(build.sqrt, variance), node.dtype))
+    return wrap(build.cast(away_from_zero(build.sqrt, variance), node.dtype.part))
 
 
 def away_from_zero(function: Callable[[Node], Node], node: Node) -> Node:
@@ -252,11 +253,11 @@ def away_from_zero(function: Callable[[Node], Node], node: Node) -> Node:
 
 
 def real(x: Any, dtype: DTypeLike | None, name: str) -> Node:
-    """The argument of a mean: in the dtype asked for, which must be a float."""
+    """The argument of a mean: in the dtype asked for, which must be a float, or complex."""
     if dtype is None:
         return floating(x, name)
     wanted = as_dtype(dtype, name)
-    if not wanted.is_float:
+    if not wanted.is_inexact:
         raise DTypeError(f"{name}: the dtype must be a float, got {wanted}")
     return build.cast(node_of(x, name), wanted)
 
@@ -285,8 +286,9 @@ def _variance(name: str, x: Any, axis: Any, correction: Any, keep: bool, dim: An
     less = real_number(correction, name, "correction")
     node = _wide(x, given)
     centered = build.sub(node, _mean(node, axes, keep=True))
-    total = build.reduce("add", build.mul(centered, centered), axes, keep_axes=keep)
-    return given, build.div(total, corrected(_count(node, axes), less))
+    squares = [build.mul(part, part) for part in (pairs.parts(centered) if node.dtype.is_complex else (centered,))]
+    total = build.reduce("add", functools.reduce(build.add, squares), axes, keep_axes=keep)
+    return given, build.div(total, corrected(_count(squares[0], axes), less))
 
 
 def corrected(count: Node, less: float) -> Node:

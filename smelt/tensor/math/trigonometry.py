@@ -37,7 +37,7 @@ def _real(function: str, x: Tensor[DT, *S]) -> Tensor[Any, *S]:
 def floating_pair(x: Any, y: Any, name: str) -> tuple[Node, Node]:
     """Two operands in their common dtype, in float32 unless that is a float."""
     a, b = pair(x, y, name)
-    if a.dtype.is_float:
+    if a.dtype.is_inexact:
         return a, b
     return build.cast(a, dtypes.float32), build.cast(b, dtypes.float32)
 

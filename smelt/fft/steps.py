@@ -1,0 +1,164 @@
+"""One transform along the last axis, step by step.
+
+A transform of n = r * m elements is r * m = a matrix of r rows: transform its columns by a matrix of r by r numbers,
+turn each element by an angle, transform the rows the same way, and read the result column by column. So the work is
+products with small matrices, which are what kernels are best at: 2 r real multiplications and additions for each
+number and step. A size with a large prime factor is a convolution of a size without (Bluestein).
+
+A value is a float tensor with its two parts along the first axis; matrices and angles are computed in float64.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from smelt.dtypes import DType
+from smelt.graph import Node, build, product_of
+from smelt.runtime import Storage, leaf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST: Final = 16  # rows of a matrix: larger ones are as much work as another step, and less exact
+_LARGEST_PRIME: Final = 64  # that is transformed by a matrix of its own
+
+
+@functools.lru_cache(maxsize=512)
+def _rows(size: int) -> int:
+    """How many rows to make of a size: itself if it is done in one step, 0 if it has no small factor."""
+    if size <= MOST or (size <= _LARGEST_PRIME and all(size % k for k in range(2, math.isqrt(size) + 1))):
+        return size
+    fits = [k for k in range(2, MOST + 1) if size % k == 0]
+    if not fits:
+        return next((k for k in range(MOST + 1, _LARGEST_PRIME + 1) if size % k == 0), 0)
+    steps = math.ceil(math.log(size) / math.log(MOST))
+    return min(fits, key=lambda k: abs(math.log(k) - math.log(size) / steps))
+
+
+def is_smooth(size: int) -> bool:
+    """Whether a size is a product of small numbers."""
+    while size > 1:
+        rows = _rows(size)
+        if rows == 0:
+            return False
+        size //= rows
+    return True
+
+
+def _angles(size: int, rows: int, columns: int) -> NDArray[np.complex128]:
+    """exp(-2 pi i j k / size) for j below `rows` and k below `columns`."""
+    turns = np.outer(np.arange(rows), np.arange(columns)) % size
+    return np.asarray(np.exp(-2j * np.pi * turns / size))
+
+
+def _numbers(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype.numpy)
+
+
+def _node(array: NDArray[Any]) -> Node:
+    """Numbers as a constant: a new one for each program, since `jit` looks for what a function reads from outside."""
+    return leaf(Storage.of(array, copy=False))
+
+
+@functools.lru_cache(maxsize=512)
+def _matrix(size: int, sign: int, dtype: DType) -> NDArray[Any]:
+    """The matrix of a transform over both parts: (part, j, part of the result, k)."""
+    turned = _angles(size, size, size)
+    real, imaginary = turned.real, turned.imag * sign
+    return _numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
+
+
+@functools.lru_cache(maxsize=512)
+def _turns(size: int, rows: int, sign: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
+    turned = _angles(size, rows, size // rows)
+    return _numbers(turned.real, dtype), _numbers(turned.imag * sign, dtype)
+
+
+def transformed(x: Node, sign: int) -> Node:
+    """The transform along the last axis of (2, batch, n) with n not 0; `sign` is -1 for the inverse, which is not
+    divided.
+    """
+    size = x.shape[-1]
+    assert isinstance(size, int)
+    rows = _rows(size)
+    if rows == 0:
+        return _by_convolution(x, size, sign)
+    # p, b, j | p, j, q, k -> q, b, k
+    matrix = _node(_matrix(rows, sign, x.dtype))
+    if rows == size:
+        return build.contract(x, matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
+    columns = size // rows
+    parts, batch = x.shape[0], x.shape[1]
+    x = build.reshape(x, (parts, batch, rows, columns))
+    x = build.contract(x, matrix, (0, 1, 2, 5), (0, 2, 3, 4), (3, 1, 4, 5))
+    x = turned(x, *map(_node, _turns(size, rows, sign, x.dtype)))
+    x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)
+    x = build.permute(build.reshape(x, (parts, batch, rows, columns)), (0, 1, 3, 2))
+    return build.reshape(x, (parts, batch, size))
+
+
+def turned(x: Node, cosine: Node, sine: Node) -> Node:
+    """Each complex number of (2, …) times another one."""
+    real, imaginary = part(x, 0), part(x, 1)
+    cosine, sine = build.broadcast_to(cosine, real.shape), build.broadcast_to(sine, real.shape)
+    return joined(
+        build.sub(build.mul(real, cosine), build.mul(imaginary, sine)),
+        build.add(build.mul(real, sine), build.mul(imaginary, cosine)),
+    )
+
+
+def part(x: Node, k: int) -> Node:
+    """The real or the imaginary part of (2, …)."""
+    cuts = [(k, 1, 1), *((0, size, 1) for size in x.shape[1:])]
+    return build.reshape(build.slice_(x, cuts), x.shape[1:])
+
+
+def joined(real: Node, imaginary: Node) -> Node:
+    """Two parts along a new first axis."""
+    return build.concat([build.reshape(x, (1, *x.shape)) for x in (real, imaginary)], 0)
+
+
+def resized(x: Node, size: int) -> Node:
+    """The last axis cut off, or filled with zeros, to a size."""
+    had = x.shape[-1]
+    assert isinstance(had, int)
+    if size <= had:
+        return build.slice_(x, [*((0, whole, 1) for whole in x.shape[:-1]), (0, size, 1)])
+    return build.pad(x, [(0, 0)] * (x.rank - 1) + [(0, size - had)], build.const(0, x.dtype))
+
+
+@functools.lru_cache(maxsize=256)
+def _chirp(size: int, room: int, sign: int, dtype: DType) -> list[NDArray[Any]]:
+    """exp(-pi i k² / size), and the transform of its conjugate, laid around a circle of `room` places."""
+    squares = np.arange(size, dtype=np.int64) ** 2 % (2 * size)
+    chirp = np.exp(-1j * sign * np.pi * squares / size)
+    circle = np.zeros(room, np.complex128)
+    circle[:size] = chirp.conj()
+    circle[room - size + 1 :] = chirp.conj()[:0:-1]
+    spectrum = np.fft.fft(circle) / room
+    return [_numbers(part, dtype) for x in (chirp, spectrum) for part in (x.real, x.imag)]
+
+
+def _by_convolution(x: Node, size: int, sign: int) -> Node:
+    """Bluestein: 2 j k = j² + k² - (k - j)²."""
+    room = next(k for k in range(2 * size - 1, 4 * size) if is_smooth(k) and k % 16 == 0)
+    cosine, sine, real, imaginary = map(_node, _chirp(size, room, sign, x.dtype))
+    x = resized(turned(x, cosine, sine), room)
+    x = transformed(turned(transformed(x, 1), real, imaginary), -1)
+    return turned(resized(x, size), cosine, sine)
+
+
+@functools.lru_cache(maxsize=256)
+def _half(size: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
+    turned = _angles(size, 2, size // 2 + 1)[1]
+    return _numbers(turned.real, dtype), _numbers(turned.imag, dtype)
+
+
+def half_turns(size: int, dtype: DType) -> tuple[Node, Node]:
+    """exp(-2 pi i k / size) for k up to half of the size."""
+    cosine, sine = _half(size, dtype)
+    return _node(cosine), _node(sine)

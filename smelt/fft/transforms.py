@@ -1,0 +1,273 @@
+"""Transforms of tensors: along one axis or several, of complex numbers, real ones, and those with a real spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from smelt import dtypes
+from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.fft.steps import half_turns, joined, part, resized, transformed, turned
+from smelt.graph import Node, build, normalized_axes, normalized_axis, pairs, product_of
+from smelt.tensor import integer, node_of, wrap
+
+if TYPE_CHECKING:
+    from smelt.tensor import Tensor
+
+Norm = Literal["backward", "ortho", "forward"]
+# How the sums of a transform there, and of one back, are divided: by which power of the size.
+_POWERS: Final = {"backward": (0.0, 1.0), "ortho": (0.5, 0.5), "forward": (1.0, 0.0)}
+
+
+def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The discrete Fourier transform along an axis, which is cut off or filled with zeros to `n` elements first.
+
+    >>> sm.fft.fft(sm.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
+    [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
+    """
+    return wrap(_complex("fft", _inexact(x, "fft"), n, axis, norm, 1))
+
+
+def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of `fft`.
+
+    >>> sm.fft.ifft(sm.asarray([10, -2 + 2j, -2, -2 - 2j])).real.tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return wrap(_complex("ifft", _inexact(x, "ifft"), n, axis, norm, -1))
+
+
+def fftn(
+    x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """`fft` along several axes (all, unless given), with a size in `s` for each of them.
+
+    >>> abs(sm.fft.fftn(sm.ones((2, 3)))).tolist()
+    [[6.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    return wrap(_several("fftn", _inexact(x, "fftn"), s, axes, norm, 1))
+
+
+def ifftn(
+    x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `fftn`."""
+    return wrap(_several("ifftn", _inexact(x, "ifftn"), s, axes, norm, -1))
+
+
+def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The first half of `fft` of real numbers, n // 2 + 1 elements: the others are their conjugates.
+
+    >>> sm.fft.rfft(sm.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
+    [(10+0j), (-2+2j), (-2+0j)]
+    """
+    return wrap(_real("rfft", x, n, axis, norm))
+
+
+def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of `rfft`: n real numbers (2 * (size - 1), unless given).
+
+    >>> sm.fft.irfft(sm.asarray([10, -2 + 2j, -2])).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return wrap(_back_to_real("irfft", _inexact(x, "irfft"), n, axis, norm, -1))
+
+
+def rfftn(
+    x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """`rfft` along the last of several axes, and `fft` along the others."""
+    node = node_of(x, "rfftn")
+    places, sizes = _axes("rfftn", node, s, axes)
+    found = _real("rfftn", x, sizes[-1], places[-1], norm)
+    for axis, size in zip(places[:-1], sizes[:-1], strict=True):
+        found = _complex("rfftn", found, size, axis, norm, 1)
+    return wrap(found)
+
+
+def irfftn(
+    x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `rfftn`."""
+    node = _inexact(x, "irfftn")
+    places, sizes = _axes("irfftn", node, s, axes, halved=s is None)
+    for axis, size in zip(places[:-1], sizes[:-1], strict=True):
+        node = _complex("irfftn", node, size, axis, norm, -1)
+    return wrap(_back_to_real("irfftn", node, sizes[-1], places[-1], norm, -1))
+
+
+def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """`fft` of numbers whose second half, which is not given, are conjugates of the first: n real numbers.
+
+    >>> sm.fft.hfft(sm.asarray([1.0, 2.0, 3.0])).tolist()
+    [8.0, -2.0, 0.0, -2.0]
+    """
+    return wrap(_back_to_real("hfft", _inexact(x, "hfft"), n, axis, norm, 1))
+
+
+def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of `hfft`: the first half of `ifft` of real numbers.
+
+    >>> sm.fft.ihfft(sm.asarray([8.0, -2.0, 0.0, -2.0])).real.tolist()
+    [1.0, 2.0, 3.0]
+    """
+    there = {"backward": "forward", "forward": "backward"}
+    return wrap(pairs.conj(_real("ihfft", x, n, axis, there.get(norm, norm))))
+
+
+# --- what they share
+
+
+def _inexact(x: Any, name: str) -> Node:
+    """A node of floats or complex numbers that transforms are computed in."""
+    node = node_of(x, name)
+    if node.dtype in dtypes.STORAGE:
+        raise DTypeError(f"{name}: {node.dtype} is not supported", hint="Cast first: x.astype(sm.float32).")
+    if node.dtype.is_complex or node.dtype in (dtypes.float32, dtypes.float64):
+        return node
+    return build.cast(node, dtypes.float32)
+
+
+def _placed(name: str, node: Node, n: int | None, axis: int) -> tuple[Node, int, int]:
+    """A node with the axis last, the number of the axis, and how many elements are transformed."""
+    if not node.rank:
+        raise ShapeError(f"{name}: a tensor of rank 0 has no axis to transform along")
+    along = normalized_axis(axis, node.rank, name)
+    size = node.shape[along] if n is None else integer(n, name, "n")
+    if not isinstance(size, int):
+        raise ShapeError(f"{name}: axis {along} has the symbolic size {size}", rule="its size must be a number.")
+    if size < 1:
+        raise ArgumentError(f"{name}: {size} elements cannot be transformed", rule="there is one at least.")
+    return build.permute(node, [k for k in range(node.rank) if k != along] + [along]), along, size
+
+
+def _back(node: Node, along: int) -> Node:
+    """The last axis where it was."""
+    order = list(range(node.rank - 1))
+    order.insert(along, node.rank - 1)
+    return build.permute(node, order)
+
+
+def _divided(name: str, x: Node, size: int, norm: Any, sign: int) -> Node:
+    if norm not in _POWERS:
+        raise ArgumentError(f"{name}: norm is {norm!r:.40}", rule=f"it is one of {', '.join(map(repr, _POWERS))}.")
+    power = _POWERS[norm][sign < 0]
+    return build.scale(x, size**-power) if power else x
+
+
+def _complex(name: str, node: Node, n: int | None, axis: int, norm: Any, sign: int) -> Node:
+    node, along, size = _placed(name, node, n, axis)
+    node = resized(node, size)
+    lead = node.shape[:-1]
+    flat = joined(*(build.reshape(x, (product_of(lead), size)) for x in pairs.parts(node)))
+    found = _divided(name, transformed(flat, sign), size, norm, sign)
+    result = pairs.paired(*(build.reshape(part(found, k), (*lead, size)) for k in (0, 1)))
+    return _back(result, along)
+
+
+def _several(name: str, node: Node, s: Any, axes: Any, norm: Any, sign: int) -> Node:
+    for axis, size in zip(*_axes(name, node, s, axes), strict=True):
+        node = _complex(name, node, size, axis, norm, sign)
+    return node
+
+
+def _axes(name: str, node: Node, s: Any, axes: Any, halved: bool = False) -> tuple[list[int], list[int | None]]:
+    """The axes to transform along, and the size for each."""
+    if axes is None:
+        places = list(range(node.rank - len(s), node.rank)) if s is not None else list(range(node.rank))
+    else:
+        places = list(normalized_axes(axes, node.rank, name))
+    if not places or places[0] < 0 or (s is not None and len(s) != len(places)):
+        raise ArgumentError(f"{name}: s is {s} and axes are {axes}", rule="there is a size for each axis, and an axis.")
+    return places, [None] * len(places) if s is None else list(s)
+
+
+def _real(name: str, x: Any, n: int | None, axis: int, norm: Any) -> Node:
+    node = _inexact(x, name)
+    if node.dtype.is_complex:
+        raise DTypeError(f"{name}: {node.dtype} is not supported", rule="the numbers are real.", hint="Use fft.")
+    node, along, size = _placed(name, node, n, axis)
+    node = resized(node, size)
+    lead, batch = node.shape[:-1], product_of(node.shape[:-1])
+    flat = build.reshape(node, (batch, size))
+    if size % 2 or size < 4:
+        found = transformed(joined(flat, build.const(0, flat.dtype, flat.shape)), 1)
+        found = resized(found, size // 2 + 1)
+    else:
+        found = _of_halves(flat, size)
+    found = _divided(name, found, size, norm, 1)
+    return _back(pairs.paired(*(build.reshape(part(found, k), (*lead, size // 2 + 1)) for k in (0, 1))), along)
+
+
+def _of_halves(flat: Node, size: int) -> Node:
+    """Real numbers two by two as complex ones, whose transform is taken apart: half of the work."""
+    half, batch = size // 2, flat.shape[0]
+    both = build.permute(build.reshape(flat, (batch, half, 2)), (2, 0, 1))
+    z = transformed(both, 1)
+    ahead, behind = _wrapped(z, half), _reversed(_wrapped(z, half))
+    real, imaginary = (build.add, build.sub), (build.sub, build.add)
+    even = joined(*(build.scale(real[k](part(ahead, k), part(behind, k)), 0.5) for k in (0, 1)))
+    odd = [build.scale(imaginary[k](part(ahead, k), part(behind, k)), 0.5) for k in (0, 1)]
+    cosine, sine = half_turns(size, flat.dtype)
+    # The odd ones are divided by i, and turned.
+    return build.add(even, turned(joined(odd[1], build.neg(odd[0])), cosine, sine))
+
+
+def _wrapped(z: Node, half: int) -> Node:
+    """(2, batch, half) with the first element once more at the end."""
+    first = build.slice_(z, [*((0, size, 1) for size in z.shape[:-1]), (0, 1, 1)])
+    return build.concat([z, first], 2)
+
+
+def _reversed(z: Node) -> Node:
+    size = z.shape[-1]
+    assert isinstance(size, int)
+    return build.slice_(z, [*((0, whole, 1) for whole in z.shape[:-1]), (size - 1, size, -1)])
+
+
+def _back_to_real(name: str, node: Node, n: int | None, axis: int, norm: Any, sign: int) -> Node:
+    """Real numbers from the first half of what is conjugate around its middle."""
+    if n is None and node.rank:
+        had = node.shape[normalized_axis(axis, node.rank, name)]
+        n = 2 * (had - 1) if isinstance(had, int) else None
+    node, along, size = _placed(name, node, n, axis)
+    node = resized(node, size // 2 + 1)
+    lead, batch = node.shape[:-1], product_of(node.shape[:-1])
+    flat = joined(*(build.reshape(x, (batch, size // 2 + 1)) for x in pairs.parts(node)))
+    found = _divided(name, _mirrored(flat, size, sign), size, norm, sign)
+    return _back(build.reshape(found, (*lead, size)), along)
+
+
+def _mirrored(flat: Node, size: int, sign: int) -> Node:
+    """The transform of a half spectrum and its conjugate mirror, whose result is real."""
+    if size % 2 or size < 4:
+        mirror = _reversed(resized(flat, size // 2 + size % 2))
+        count = (size - 1) // 2
+        tail = resized(mirror, count)
+        tail = joined(part(tail, 0), build.neg(part(tail, 1)))
+        whole = build.concat([_kept_real(flat, size), tail], 2)
+        return part(transformed(whole, sign), 0)
+    half, batch = size // 2, flat.shape[1]
+    kept = _kept_real(flat, size)
+    ahead, behind = resized(kept, half), resized(_reversed(kept), half)
+    even = joined(build.add(part(ahead, 0), part(behind, 0)), build.sub(part(ahead, 1), part(behind, 1)))
+    odd = joined(build.sub(part(ahead, 0), part(behind, 0)), build.add(part(ahead, 1), part(behind, 1)))
+    cosine, sine = half_turns(size, flat.dtype)
+    cosine, sine = (resized(x, half) for x in (cosine, sine))
+    odd = turned(odd, cosine, sine if sign > 0 else build.neg(sine))
+    # i times the odd ones, beside the even ones.
+    z = joined(build.sub(part(even, 0), part(odd, 1)), build.add(part(even, 1), part(odd, 0)))
+    found = transformed(z, sign)
+    return build.reshape(build.permute(found, (1, 2, 0)), (batch, size))
+
+
+def _kept_real(flat: Node, size: int) -> Node:
+    """The half spectrum; what would not be its own conjugate, the imaginary part of the ends, counts for nothing."""
+    last = flat.shape[-1]
+    assert isinstance(last, int)
+    place = build.iota(last, dtypes.int64)
+    ends = build.eq(place, build.const(0, dtypes.int64))
+    if size % 2 == 0:
+        ends = build.binary("or", ends, build.eq(place, build.const(last - 1, dtypes.int64)))
+    imaginary = build.where(ends, build.const(0, flat.dtype), part(flat, 1))
+    return joined(part(flat, 0), imaginary)
