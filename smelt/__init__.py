@@ -102,6 +102,7 @@ from smelt.tensor.windows.resizing import *
 if TYPE_CHECKING:
     from smelt import data as data
     from smelt import debug as debug
+    from smelt import linalg as linalg
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -177,6 +178,7 @@ _LAZY = dict.fromkeys(
 _PARTS = (
     "data",
     "debug",
+    "linalg",
     "nn",
     "optim",
     "train",
@@ -232,6 +234,7 @@ __all__ = [
     "random",
     "data",
     "debug",
+    "linalg",
     "nn",
     "optim",
     "train",
