@@ -5,6 +5,7 @@ shapes are checked when a function is called, matrices that have no answer are a
 everything has derivatives, of any order and direction, and batches.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from smelt.linalg.norms import matrix_norm, matrix_power
@@ -22,7 +23,7 @@ from smelt.linalg.spectral import (
     svd,
     svdvals,
 )
-from smelt.names import door
+from smelt.names import door, understand
 from smelt.tensor import matmul, matrix_transpose, outer, tensordot, vecdot, vector_norm
 
 __all__ = [
@@ -55,6 +56,8 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+understand(sys.modules[__name__])
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = door(__name__, __all__)

@@ -17,7 +17,7 @@ __all__ = ["matrix_norm", "matrix_power"]
 _ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: Tensor, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """A norm of each matrix in the last two axes.
 
     ord: "fro" takes all elements as one vector; "nuc" is the sum of the singular values, 2 and -2 are the largest and
@@ -60,7 +60,7 @@ def _largest(parts: Tensor) -> Tensor:
     )
 
 
-def matrix_power(x: Tensor, n: int, /) -> Tensor:
+def matrix_power(x: Tensor, n: int) -> Tensor:
     """The product of n times the same square matrices; of their inverses if n is negative, the identity if it is 0.
 
     >>> import smelt as sm

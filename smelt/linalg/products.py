@@ -10,14 +10,14 @@ from smelt.tensor import DTypeLike, Tensor, diagonal_number, integer, node_of, p
 __all__ = ["cross", "diagonal", "trace"]
 
 
-def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+def cross(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
     """The vector product of vectors of three elements along an axis; the other axes broadcast.
 
     >>> import smelt as sm
     >>> sm.linalg.cross(sm.asarray([1.0, 0.0, 0.0]), sm.asarray([0.0, 1.0, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
-    a, b = pair(x1, x2, "cross")
+    a, b = pair(x, y, "cross")
     if a.dtype.is_bool:
         raise DTypeError("cross: bool is not supported", hint="Cast to an integer or a float first.")
     along = integer(axis, "cross", "axis")
@@ -39,7 +39,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return stack(parts, axis=-behind)
 
 
-def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: Tensor, *, offset: int = 0) -> Tensor:
     """The elements of each matrix whose column is `offset` further than its row, along a new last axis.
 
     >>> import smelt as sm
@@ -51,7 +51,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     return wrap(node).diagonal(offset=integer(offset, "diagonal", "offset"))
 
 
-def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Tensor, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of the elements of a diagonal of each matrix.
 
     >>> import smelt as sm

@@ -41,7 +41,7 @@ class SlogdetResult(NamedTuple):
 # --- Cholesky
 
 
-def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with x = L @ L.mT, of symmetric matrices whose eigenvalues are positive.
 
     With `upper` it is U with x = U.mT @ U. Only that triangle of x is read, but a gradient is symmetric: it is that of
@@ -84,18 +84,18 @@ register(
 # --- solutions
 
 
-def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The y with x1 @ y = x2, where x1 has square matrices.
+def solve(a: Tensor, b: Tensor) -> Tensor:
+    """The y with a @ y = b, where a has square matrices.
 
-    A vector x2 is one right side; otherwise its last two axes are matrices, whose columns are right sides, and axes in
+    A vector b is one right side; otherwise its last two axes are matrices, whose columns are right sides, and axes in
     front broadcast. A matrix that has no inverse is an error when values are asked for.
 
     >>> import smelt as sm
     >>> sm.linalg.solve(sm.asarray([[2.0, 0.0], [0.0, 4.0]]), sm.asarray([2.0, 4.0])).tolist()
     [1.0, 1.0]
     """
-    a, b, dtype, is_vector = _equations(x1, x2, "solve")
-    y = solved(a, b)
+    matrix, right, dtype, is_vector = _equations(a, b, "solve")
+    y = solved(matrix, right)
     return rounded(y[..., 0] if is_vector else y, dtype)
 
 
@@ -172,11 +172,11 @@ register(
 
 
 def solve_triangular(
-    x1: Tensor, x2: Tensor, /, *, upper: bool = False, transposed: bool = False, unit_diagonal: bool = False
+    a: Tensor, b: Tensor, *, upper: bool = False, transposed: bool = False, unit_diagonal: bool = False
 ) -> Tensor:
-    """`solve` for triangular matrices: of x1 only the lower triangle is read, or with `upper` the upper one.
+    """`solve` for triangular matrices: of a only the lower triangle is read, or with `upper` the upper one.
 
-    With `transposed` it is the y with x1.mT @ y = x2. With `unit_diagonal` the diagonal counts as ones, and is not
+    With `transposed` it is the y with a.mT @ y = b. With `unit_diagonal` the diagonal counts as ones, and is not
     read either.
 
     >>> import smelt as sm
@@ -185,9 +185,9 @@ def solve_triangular(
     [1.0, 2.0]
     """
     name = "solve_triangular"
-    a, b, dtype, is_vector = _equations(x1, x2, name)
+    matrix, right, dtype, is_vector = _equations(a, b, name)
     words = {"upper": upper, "transposed": transposed, "unit_diagonal": unit_diagonal}
-    y = solved_triangle(a, b, *(flag(value, name, word) for word, value in words.items()))
+    y = solved_triangle(matrix, right, *(flag(value, name, word) for word, value in words.items()))
     return rounded(y[..., 0] if is_vector else y, dtype)
 
 
@@ -262,7 +262,7 @@ register(
 # --- inverses
 
 
-def inv(x: Tensor, /) -> Tensor:
+def inv(x: Tensor) -> Tensor:
     """The inverse of square matrices. A matrix that has none is an error when values are asked for.
 
     To multiply by it, `solve` is faster and more accurate.
@@ -302,7 +302,7 @@ register(
 # --- determinants
 
 
-def det(x: Tensor, /) -> Tensor:
+def det(x: Tensor) -> Tensor:
     """The determinant of square matrices. Its gradient, the matrix of cofactors, is right for singular ones as well.
 
     >>> import smelt as sm
@@ -401,7 +401,7 @@ register(
 )
 
 
-def slogdet(x: Tensor, /) -> SlogdetResult:
+def slogdet(x: Tensor) -> SlogdetResult:
     """The sign of the determinant of square matrices, and the logarithm of its absolute value.
 
     Both are right where the determinant itself is too large or too small for a float. A singular matrix has 0 and -inf;

@@ -58,7 +58,7 @@ class SVDResult(NamedTuple):
 # --- eigenvalues of symmetric matrices
 
 
-def eigh(x: Tensor, /) -> EighResult:
+def eigh(x: Tensor) -> EighResult:
     """Eigenvalues of symmetric matrices, in ascending order, and eigenvectors as columns.
 
     Only the lower triangle of x is read, but a gradient is symmetric: it is that of a function of symmetric matrices.
@@ -83,7 +83,7 @@ def _eigh_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tens
     return [diagonal_values(inner), v @ (gap_reciprocals(gaps) * inner)]
 
 
-def eigvalsh(x: Tensor, /) -> Tensor:
+def eigvalsh(x: Tensor) -> Tensor:
     """Eigenvalues of symmetric matrices, in ascending order. Only the lower triangle of x is read.
 
     >>> import smelt as sm
@@ -130,7 +130,7 @@ register(
 # --- singular values
 
 
-def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: Tensor, *, full_matrices: bool = True) -> SVDResult:
     """U, S and Vh with x = U @ diag(S) @ Vh: columns of U and rows of Vh are orthonormal, S descends.
 
     Without `full_matrices`, U and Vh have only as many of them as there are singular values. Where there are more,
@@ -200,7 +200,7 @@ def _not_determined(name: str, hint: str) -> GradientError:
     )
 
 
-def svdvals(x: Tensor, /) -> Tensor:
+def svdvals(x: Tensor) -> Tensor:
     """Singular values, in descending order.
 
     >>> import smelt as sm
@@ -269,7 +269,7 @@ def _tolerance(rtol: Any, x: Tensor, name: str) -> Tensor:
     return wrap(node)
 
 
-def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+def matrix_rank(x: Tensor, *, rtol: float | Tensor | None = None) -> Tensor:
     """How many singular values are larger than `rtol` times the largest one.
 
     Without `rtol`: the larger size of the matrix, times what the dtype rounds.
@@ -284,7 +284,7 @@ def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     return (s > (largest * _tolerance(rtol, given, "matrix_rank"))[..., None]).astype("int64").sum(-1)
 
 
-def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+def pinv(x: Tensor, *, rtol: float | Tensor | None = None) -> Tensor:
     """The pseudo-inverse: the least y with x @ y as near to the identity as can be.
 
     Singular values that are no larger than `rtol` times the largest one count as 0. Without `rtol`: the larger size of
@@ -333,7 +333,7 @@ register(
 # --- Q and R
 
 
-def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+def qr(x: Tensor, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Q with orthonormal columns and an upper triangular R with x = Q @ R.
 
     `mode="complete"` gives a square Q also of matrices with more rows than columns. The further columns are any that

@@ -22,7 +22,6 @@ MISSING: dict[str, str] = {
     "conj": COMPLEX,
     "imag": COMPLEX,
     "real": COMPLEX,
-    "linalg": "an optional extension, planned",
     "fft": "an optional extension, planned, and it needs complex dtypes",
     "array.__setitem__": "tensors never change; `x.at[key].set(values)` makes a changed copy",
 }
