@@ -9,6 +9,7 @@ import numpy as np
 
 from smelt.errors import GradientError, ShapeError
 from smelt.graph import build, marked, product_of
+from smelt.linalg import small
 from smelt.linalg.hosted import Applied, Array, Rules, Tensors, called, register
 from smelt.linalg.matrices import (
     batch_of,
@@ -68,10 +69,15 @@ def _cholesky_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[
     return [lower @ half_triangle(solved_triangle(lower, half.mT))]
 
 
+def _cholesky_factors(x: Array) -> Array:
+    found = small.cholesky(x)
+    return np.linalg.cholesky(x) if found is None else found
+
+
 register(
     "cholesky",
     Rules(
-        np.linalg.cholesky,
+        _cholesky_factors,
         "is not positive definite",
         "it takes symmetric matrices whose eigenvalues are all positive.",
         _cholesky_forward,
@@ -222,7 +228,10 @@ def _triangle_back(call: Applied, given: Mapping[int, Tensor]) -> Sequence[Tenso
 
 
 def _solve_triangles(a: Array, b: Array, upper: bool, transposed: bool, unit_diagonal: bool) -> Array:
-    """By blocks: solutions on the diagonal, products elsewhere."""
+    """By blocks: solutions on the diagonal, products elsewhere. Many small ones side by side."""
+    found = small.triangle(a, b, upper, transposed, unit_diagonal)
+    if found is not None:
+        return found
     a = np.triu(a) if upper else np.tril(a)
     if transposed:
         a, upper = np.swapaxes(a, -1, -2), not upper
