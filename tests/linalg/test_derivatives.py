@@ -30,6 +30,7 @@ def subject(name: str, call: Callable[..., Any], arrays: list[Array]) -> Subject
 
 
 @pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.by_turns(3)
 def test_derivatives_are_those_of_differences(name: str) -> None:
     case = CASES[name]
     for batch in ((), (2,)) if name.startswith(FACTORS) else ((),):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from tests.linalg.table import CASES, definite, la, listed, regular, tensors
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.by_turns(3)
 def test_batches_by_vmap(name: str) -> None:
     case = CASES[name]
     arrays = [np.stack(pair) for pair in zip(case.inputs(3, seed=1), case.inputs(3, seed=2), strict=True)]
@@ -99,6 +102,7 @@ DIMS: dict[str, tuple[Any, Any, list[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", DIMS)
+@pytest.mark.by_turns(2)
 def test_symbolic_sizes(name: str) -> None:
     call, reference, shapes, make = DIMS[name]
     program = sm.jit(call, shapes=shapes)
@@ -116,6 +120,12 @@ def test_gradients_with_symbolic_sizes() -> None:
         x = regular(np.random.default_rng(n).standard_normal((n, n)))
         plain = sm.grad(lambda x: la.slogdet(la.inv(x))[1] + la.cholesky(x @ x.mT).sum())(sm.from_numpy(x))
         np.testing.assert_allclose(program(sm.from_numpy(x)).numpy(), plain.numpy(), rtol=1e-9, atol=1e-10)
+
+
+def test_it_is_loaded_when_it_is_used() -> None:
+    code = "import sys, smelt as sm; before = 'smelt.linalg' in sys.modules; sm.linalg; print(before)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_equal_calls_are_one() -> None:

@@ -14,6 +14,7 @@ DTYPES = ["float32", "float64"]
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.by_turns(3)
 def test_values_are_those_of_numpy(name: str) -> None:
     case = CASES[name]
     found: list[tuple[sm.Tensor, Array]] = []
