@@ -8,7 +8,6 @@ against the reference before it is used, and refused with an error that shows wh
 import sys
 
 from smelt.doors.kernels import CustomKernel, custom_kernel
-from smelt.doors.native import native as compiled_c  # noqa: F401
 from smelt.doors.operations import CustomOp, custom_op
 from smelt.doors.rules import StatedRule, rule
 from smelt.names import understand

@@ -5,6 +5,7 @@ Each lane of a vector has a matrix of its own, so nothing inside of a matrix has
 
 from __future__ import annotations
 
+import math
 import os
 from functools import cache
 from typing import Any, Final
@@ -54,13 +55,13 @@ def triangle(a: Array, b: Array, upper: bool, transposed: bool, unit_diagonal: b
 
 def _fits(x: Array) -> bool:
     n = x.shape[-1]
-    return 0 < n <= LARGEST and x.size >= LEAST_MATRICES * n * n
+    return 0 < n <= LARGEST and math.prod(x.shape[:-2]) >= LEAST_MATRICES
 
 
 @cache
 def _compiled(name: str, dtype: DType) -> Any:
     """The function of the file of that name, for a dtype; None without a compiler for this processor."""
-    from smelt.doors import compiled_c
+    from smelt.doors import native
 
     path = os.path.join(os.path.dirname(__file__), f"{name}.c")
     with open(path, encoding="utf-8") as file:
@@ -70,6 +71,6 @@ def _compiled(name: str, dtype: DType) -> Any:
     batch, flags = (dtype, 3), (int64, 1)
     given = {"cholesky": (batch,), "triangle": (batch, batch, flags)}[name]
     try:
-        return compiled_c(name, head + text, given, (batch, flags))
+        return native.native(name, head + text, given, (batch, flags))
     except CompilerError:
         return None
