@@ -6,7 +6,9 @@ derivative needs of the value is the value that is there already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +50,8 @@ class Rules(NamedTuple):
 
 
 _ROUTINES: Final[dict[str, Rules]] = {}
+_derived: Final = ContextVar("derived", default="")  # the function whose derivative is being written down
+SINGULAR: Final = "is singular"  # routines that fail like that in a derivative say whose
 
 
 def register(name: str, rules: Rules) -> None:
@@ -61,6 +65,7 @@ class Routine:
 
     name: str
     options: tuple[Any, ...]
+    derived: str = ""
 
     def __call__(self, arrays: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
         dtype = arrays[0].dtype
@@ -82,8 +87,8 @@ class Routine:
             except np.linalg.LinAlgError:
                 which = f"matrix [{', '.join(map(str, place))}] of the batch"
                 break
-        name = self.name.partition(" ")[0]
-        return LinearAlgebraError(f"{name}: {which} {rules.failure}", rule=rules.rule, hint=rules.hint)
+        name = f"{self.derived}: in its derivative, " if self.derived else f"{_public(self.name)}: "
+        return LinearAlgebraError(f"{name}{which} {rules.failure}", rule=rules.rule, hint=rules.hint)
 
     # --- what `derive` asks for
 
@@ -92,13 +97,19 @@ class Routine:
         back = _ROUTINES[self.name].back
         if back is None:
             return None
-        return lambda node, given: _nodes(back(self._applied(node), {k: wrap(ct) for k, ct in given.items()}))
+
+        def pulled(node: Node, given: Mapping[int, Node]) -> Sequence[Node | None]:
+            with self._deriving():
+                return _nodes(back(self._applied(node), {k: wrap(ct) for k, ct in given.items()}))
+
+        return pulled
 
     def push_forward(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
         moving = [None if tangent is None else wrap(tangent) for tangent in tangents]
         if all(tangent is None for tangent in moving):
             return [None] * len(node.attribute.types)
-        return _nodes(_ROUTINES[self.name].forward(self._applied(node), moving))
+        with self._deriving():
+            return _nodes(_ROUTINES[self.name].forward(self._applied(node), moving))
 
     def batched(self, sources: Sequence[Node], found: Sequence[Node | None], size: IndexLike) -> Sequence[Node]:
         whole = [
@@ -106,8 +117,21 @@ class Routine:
         ]
         return [value._node for value in _ROUTINES[self.name].again(whole, self.options)]
 
+    @contextmanager
+    def _deriving(self) -> Iterator[None]:
+        token = _derived.set(self.derived or _public(self.name))
+        try:
+            yield
+        finally:
+            _derived.reset(token)
+
     def _applied(self, node: Node) -> Applied:
         return Applied([wrap(x) for x in node.sources], [wrap(x) for x in items(node)], self.options)
+
+
+def _public(name: str) -> str:
+    """The function that a routine belongs to: `det` of `det pairs`."""
+    return name.partition(" ")[0]
 
 
 def _nodes(tensors: Sequence[Tensor | None]) -> list[Node | None]:
@@ -117,5 +141,6 @@ def _nodes(tensors: Sequence[Tensor | None]) -> list[Node | None]:
 def called(name: str, sources: Sequence[Tensor], shapes: Sequence[Shape], options: tuple[Any, ...] = ()) -> Tensors:
     """The values of a routine, which have the dtype of its first source."""
     dtype: DType = sources[0]._node.dtype
-    hosted = Hosted(Routine(name, options), tuple((dtype, shape) for shape in shapes))
+    derived = _derived.get() if _ROUTINES[name].failure == SINGULAR else ""
+    hosted = Hosted(Routine(name, options, derived), tuple((dtype, shape) for shape in shapes))
     return [wrap(node) for node in values_of(hosted, [x._node for x in sources])]

@@ -10,7 +10,7 @@ import numpy as np
 from smelt.errors import GradientError, ShapeError
 from smelt.graph import build, marked, product_of
 from smelt.linalg import small
-from smelt.linalg.hosted import Applied, Array, Rules, Tensors, called, register
+from smelt.linalg.hosted import SINGULAR, Applied, Array, Rules, Tensors, called, register
 from smelt.linalg.matrices import (
     batch_of,
     diagonal_values,
@@ -28,7 +28,7 @@ from smelt.tensor import Tensor, flag, where, wrap
 
 __all__ = ["SlogdetResult", "cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"]
 
-_SINGULAR = "a matrix that has an inverse is needed."
+_NEEDS_INVERSE = "a matrix that has an inverse is needed."
 _BLOCK = 64  # rows of a triangle that are solved at once; the rest is products
 
 
@@ -165,8 +165,8 @@ register(
     "solve",
     Rules(
         np.linalg.solve,
-        "is singular",
-        _SINGULAR,
+        SINGULAR,
+        _NEEDS_INVERSE,
         _solve_forward,
         lambda sources, options: [solved(sources[0], sources[1])],
         _solve_back,
@@ -259,7 +259,7 @@ register(
     "solve_triangular",
     Rules(
         _solve_triangles,
-        "is singular",
+        SINGULAR,
         "no element of the diagonal may be 0.",
         _triangle_forward,
         lambda sources, options: [solved_triangle(sources[0], sources[1], *options)],
@@ -299,8 +299,8 @@ register(
     "inv",
     Rules(
         np.linalg.inv,
-        "is singular",
-        _SINGULAR,
+        SINGULAR,
+        _NEEDS_INVERSE,
         _inv_forward,
         lambda sources, options: [inverted(*sources)],
         hint="sm.linalg.pinv gives the pseudo-inverse, which every matrix has.",

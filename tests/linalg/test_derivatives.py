@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import GradientError
+from smelt.errors import GradientError, LinearAlgebraError
 from tests.derive.checking import Subject, check_here, slope
 from tests.linalg.table import CASES, Array, la, listed, symmetrized, tensors
 
@@ -88,10 +88,15 @@ def test_what_is_not_determined_has_no_derivative() -> None:
     np.testing.assert_allclose(found.numpy(), sm.grad(lambda x: la.svdvals(x).sum())(given).numpy())
 
 
-def test_the_gradient_of_the_logarithm_of_a_singular_determinant_is_an_error() -> None:
-    gradient = sm.grad(lambda x: la.slogdet(x).logabsdet)(sm.zeros(2, 2))
-    with pytest.raises(sm.errors.LinearAlgebraError, match="inv: the matrix is singular"):
-        gradient.numpy()
+def test_derivatives_of_matrices_without_one_name_the_function() -> None:
+    calls: list[tuple[str, Callable[[Any], Any]]] = [
+        ("slogdet", lambda x: la.slogdet(x).logabsdet),
+        ("qr", lambda x: la.qr(x).R.sum()),
+    ]
+    for name, call in calls:
+        for function in (sm.grad(call), sm.jit(sm.grad(call))):
+            with pytest.raises(LinearAlgebraError, match=f"^{name}: in its derivative, the matrix is singular"):
+                function(sm.zeros(2, 2)).numpy()
 
 
 def test_a_value_and_its_gradient_share_the_factors() -> None:
