@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,16 @@ class SlogdetResult(NamedTuple):
     logabsdet: Tensor
 
 
+def _small_or(small: Callable[..., Any], large: Callable[..., Any]) -> Callable[..., Any]:
+    """Many small matrices side by side, all others by LAPACK."""
+
+    def compute(*arrays: Array) -> Any:
+        found = small(*arrays)
+        return large(*arrays) if found is None else found
+
+    return compute
+
+
 # --- Cholesky
 
 
@@ -69,15 +79,10 @@ def _cholesky_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[
     return [lower @ half_triangle(solved_triangle(lower, half.mT))]
 
 
-def _cholesky_factors(x: Array) -> Array:
-    found = small.cholesky(x)
-    return np.linalg.cholesky(x) if found is None else found
-
-
 register(
     "cholesky",
     Rules(
-        _cholesky_factors,
+        _small_or(small.cholesky, np.linalg.cholesky),
         "is not positive definite",
         "it takes symmetric matrices whose eigenvalues are all positive.",
         _cholesky_forward,
@@ -164,7 +169,7 @@ def _difference(a: Tensor | None, b: Tensor | None) -> Tensor:
 register(
     "solve",
     Rules(
-        np.linalg.solve,
+        _small_or(small.solve, np.linalg.solve),
         SINGULAR,
         _NEEDS_INVERSE,
         _solve_forward,
@@ -298,7 +303,7 @@ def _inv_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tenso
 register(
     "inv",
     Rules(
-        np.linalg.inv,
+        _small_or(small.inv, np.linalg.inv),
         SINGULAR,
         _NEEDS_INVERSE,
         _inv_forward,
@@ -392,7 +397,13 @@ _FINITE = "every element must be finite."
 
 register(
     "det",
-    Rules(np.linalg.det, _NOT_FOUND, _FINITE, _det_forward, lambda sources, options: [_determinant(*sources)]),
+    Rules(
+        _small_or(small.det, np.linalg.det),
+        _NOT_FOUND,
+        _FINITE,
+        _det_forward,
+        lambda sources, options: [_determinant(*sources)],
+    ),
 )
 register(
     "det cofactors",
@@ -438,7 +449,7 @@ def _slogdet_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[T
 register(
     "slogdet",
     Rules(
-        lambda x: tuple(np.linalg.slogdet(x)),
+        _small_or(small.slogdet, lambda x: tuple(np.linalg.slogdet(x))),
         _NOT_FOUND,
         _FINITE,
         _slogdet_forward,
