@@ -9,7 +9,7 @@ typedef I M __attribute__((vector_size(64)));
 
 static inline V chosen(M mask, V a, V b) { return (V)((mask & (M)a) | (~mask & (M)b)); }
 
-static inline V size_of(V x) { return (V)((M)x & ~((I)1 << (8 * sizeof(I) - 1))); }
+static inline V size_of(V x) { return (V)((M)x & (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1)); }
 
 static void exchange(V *a, V *b, M mask, int64_t count) {
   for (int64_t j = 0; j < count; j++) {
