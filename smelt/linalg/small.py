@@ -48,7 +48,7 @@ def triangle(a: Array, b: Array, upper: bool, transposed: bool, unit_diagonal: b
 
 def solve(a: Array, b: Array) -> Array | None:
     """Solutions."""
-    found = _eliminated(a, _flat(b))
+    found = _eliminated(a, b)
     return None if found is None else _checked(found[0], found[3], b.shape)
 
 
@@ -83,7 +83,7 @@ def _eliminated(a: Array, right: Array) -> list[Array] | None:
     function = _compiled("equations", a, LARGEST_EQUATIONS, right)
     if function is None:
         return None
-    flat = _flat(a)
+    flat, right = _flat(a), _flat(right)
     count, n = flat.shape[:2]
     found: list[Array] = function([flat, right], [(count, *right.shape[1:]), (count, n), (count,), (count,)])
     return found
@@ -104,7 +104,7 @@ def _checked(y: Array, bad: Array, shape: tuple[int, ...]) -> Array:
 def _compiled(name: str, x: Array, largest: int, right: Array | None = None) -> Any:
     """The function of a file, if it is for such matrices."""
     n, count = x.shape[-1], math.prod(x.shape[:-2])
-    if not 0 < n <= largest or count < LEAST_MATRICES or count * n * n < LEAST_ELEMENTS:
+    if count < LEAST_MATRICES or count * n * n < LEAST_ELEMENTS or n > largest:
         return None
     if right is not None and n * right.shape[-1] > MOST_ELEMENTS:
         return None
