@@ -1,7 +1,7 @@
 """Calls of LAPACK through NumPy as nodes, with their derivatives and batches.
 
-A routine is known by its name and options, so equal calls on equal matrices are one node, and are computed once: what a
-derivative needs of the value is the value that is there already.
+Takes the routines that the families register; gives `host` nodes. Always holds: a routine is known by its name and
+options, so equal calls on equal matrices are one node, and what a derivative needs of a value is what is there already.
 """
 
 from __future__ import annotations
