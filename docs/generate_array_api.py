@@ -109,6 +109,9 @@ def functions() -> list[str]:
             entries.append(f"`{function.name}`" + (f" ({more})" if more else ""))
         if entries:
             lines.append(f"| {category} | {', '.join(entries)} |")
+    for extension, rows in standard.EXTENSION_FUNCTIONS.items():
+        if extension not in MISSING:
+            lines.append(f"| extension `{extension}` | {', '.join(f'`{row.name}`' for row in rows)} |")
     return lines
 
 

@@ -24,6 +24,8 @@ DOORS = {
     "sm.nn.": "smelt.nn",
     "sm.nn.losses.": "smelt.nn.losses",
     "sm.nn.functional.": "smelt.nn.functional",
+    "sm.fft.": "smelt.fft",
+    "sm.linalg.": "smelt.linalg",
     "sm.optim.": "smelt.optim",
     "sm.optim.schedules.": "smelt.optim.schedules",
     "sm.data.": "smelt.data",
@@ -100,6 +102,45 @@ tuples, lists and dictionaries of tensors are *trees*, and so are modules, datac
             "Sizes and dtypes": "graph.index dtypes",
             "Trees": "tree",
             "Errors": "errors",
+        },
+    ),
+    "fft.md": Page(
+        """# Fourier transforms
+
+`sm.fft` has the functions of the array API's extension of that name, for any size.
+
+- **Where it is computed.** Transforms are tensor code: products with small matrices, which are fused with what stands
+  around them. Sizes are known at the call.
+- **Dtypes.** float32 gives complex64, and float64 complex128; narrower floats and integers are computed in float32.
+- **Derivatives and transforms.** All of them: a transform is linear.
+""",
+        {"Transforms": "fft.transforms", "Frequencies": "fft.places"},
+    ),
+    "linalg.md": Page(
+        """# Linear algebra
+
+`sm.linalg` has the functions of the array API's extension of that name, and `solve_triangular`. Matrices are the last
+two axes; axes in front of them are a batch of any shape.
+
+- **Where it is computed.** Factors, inverses and determinants are LAPACK's, called through NumPy in the middle of
+  compiled programs; norms, products and traces are tensor code. `matmul`, `matrix_transpose`, `outer`, `tensordot`,
+  `vecdot` and `vector_norm` are those of [`sm`](functions.md).
+- **Dtypes.** float32 and float64 are computed as they are. 16-bit floats are computed in float32 and rounded once,
+  integers give float32. Complex matrices are not supported yet.
+- **Mistakes.** Shapes are checked at the call. A matrix that has no answer (a singular one for `inv` and `solve`, one
+  that is not positive definite for `cholesky`, NaN for `svd` and `pinv`) raises `sm.errors.LinearAlgebraError` when
+  values are asked for, and names the matrix of the batch. It is a `numpy.linalg.LinAlgError`, too.
+- **Derivatives** go in both directions and are of any order, with a few exceptions that are errors: vectors that only
+  complete others (`full_matrices=True`, `mode="complete"`), the logarithm of a determinant that is 0, and third
+  derivatives of `det`. Vectors of equal values have none: they are infinite or NaN. `cholesky`, `eigh` and
+  `eigvalsh` are functions of symmetric matrices, and so are their gradients.
+- **Transforms.** `jit`, `vmap`, loops and branches, and sizes that are known at the call.
+""",
+        {
+            "Equations": "linalg.solving",
+            "Factors and values": "linalg.spectral",
+            "Norms and powers": "linalg.norms",
+            "Products and diagonals": "linalg.products",
         },
     ),
     "random.md": Page(

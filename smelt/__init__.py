@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from smelt import data as data
     from smelt import debug as debug
     from smelt import fft as fft
+    from smelt import linalg as linalg
     from smelt import nn as nn
     from smelt import optim as optim
     from smelt import train as train
@@ -181,6 +182,7 @@ _PARTS = (
     "data",
     "debug",
     "fft",
+    "linalg",
     "nn",
     "optim",
     "train",
@@ -239,6 +241,7 @@ __all__ = [
     "data",
     "debug",
     "fft",
+    "linalg",
     "nn",
     "optim",
     "train",

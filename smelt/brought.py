@@ -19,7 +19,6 @@ _MODULE_DEVICES = f'{_CORES}model = model.to_device("opencl").'
 _MODULE_TYPES = "Write model = model.astype(sm.float16), or another dtype: a module with other tensors."
 _MEMORY = "Leave it out: how values lie in memory is not for users to see. x.numpy() has strides."
 _CHANGED = "Tensors never change: make another one, such as w = sm.zeros(w.shape)."
-_LINALG = "It is planned. Until then np.linalg computes with x.numpy()."
 _KEYS = "Write sm.random.seed(0), or key = sm.random.key(0) and draw with key=key."
 _OWN_INITIALIZERS = "Write w = sm.random.xavier_uniform(w.shape): tensors never change; sm.random has them all."
 _STEP = "Write model, state = opt.update(model, grads, state), after state = opt.init(model)."
@@ -44,12 +43,24 @@ def _all(names: str, text: str) -> dict[str, str]:
     return {name: text.replace("{}", name) for name in names.split()}
 
 
+_MATRICES: Final[dict[str, str]] = {
+    "eig": "Write sm.linalg.eigh(x) for symmetric matrices: there are no complex dtypes yet.",
+    "eigvals": "Write sm.linalg.eigvalsh(x) for symmetric matrices: there are no complex dtypes yet.",
+    "lstsq": "Write sm.linalg.pinv(a) @ b, or q, r = sm.linalg.qr(a) and solve_triangular(r, q.mT @ b, upper=True).",
+    **_all("lu lu_factor", "Write sm.linalg.solve(a, b): the factors themselves are not given out."),
+    **_all("expm matrix_exp", "For symmetric matrices, w, v = sm.linalg.eigh(x) and (v * sm.exp(w)) @ v.mT."),
+    **_all("inverse pinverse", "Write sm.linalg.inv(x) or sm.linalg.pinv(x)."),
+    "logdet": "Write sm.linalg.slogdet(x).logabsdet.",
+    "multi_dot": "Write a @ b @ c: cheap orders are found.",
+    "cond": "Write s = sm.linalg.svdvals(x) and s[..., 0] / s[..., -1].",
+    "LinAlgError": "Write sm.errors.LinearAlgebraError.",
+}
+
 # The module or class that is asked; the name; what to write. What is said of smelt counts for tensors, too.
 NAMES: Final[dict[str, dict[str, str]]] = {
     "smelt": {
         **dict.fromkeys(("no_grad", "enable_grad", "inference_mode", "set_grad_enabled"), _NOT_RECORDED),
         **dict.fromkeys(("cuda", "mps", "backends", "device_put"), _DEVICES),
-        **dict.fromkeys(("linalg", "inv", "solve", "svd", "eigh", "cholesky", "qr", "det", "lstsq", "pinv"), _LINALG),
         **dict.fromkeys(("PRNGKey", "Generator"), _KEYS),
         **dict.fromkeys(("float", "float_"), "Write sm.float32 or sm.float64."),
         **dict.fromkeys(("int", "int_"), "Write sm.int32 or sm.int64."),
@@ -116,7 +127,7 @@ NAMES: Final[dict[str, dict[str, str]]] = {
             "cdist pairwise_distance pdist dist", "Write sm.norm(x[:, None] - y, axis=-1), without [:, None] for pairs."
         ),
         "cosine_similarity": "Write (sm.nn.functional.normalize(x) * sm.nn.functional.normalize(y)).sum(axis=-1).",
-        **_all("inverse pinverse slogdet logdet matrix_power matrix_rank expm eig eigvals eigvalsh lu", _LINALG),
+        **{name: text for name, text in _MATRICES.items() if name != "cond"},
         **_all("dynamic_slice dynamic_slice_in_dim dynamic_index_in_dim slice_in_dim narrow", _SLICES),
         **_all("dynamic_update_slice dynamic_update_slice_in_dim dynamic_update_index_in_dim", _SLICE_UPDATES),
         **_all(
@@ -293,6 +304,10 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "gumbel_softmax": "Write sm.softmax((scores + sm.random.gumbel(scores.shape)) / temperature, axis=-1).",
         "multi_head_attention_forward": "Write sm.nn.MultiheadAttention(embed_dim, num_heads)(x, x, x).",
+    },
+    "smelt.linalg": {
+        **_MATRICES,
+        "norm": "Write sm.linalg.vector_norm(x, ord=...) or sm.linalg.matrix_norm(x, ord=...).",
     },
     "smelt.optim": {
         "lr_scheduler": _SCHEDULES,

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 # Whose frames are not the user's: ours, and those that Python puts in between for `with` blocks and threads of ours.
 _OURS = (
     os.path.dirname(os.path.abspath(__file__)) + os.sep,
@@ -165,6 +167,10 @@ class ContextLengthError(ArgumentError):
 
 class BusyError(SmeltError, RuntimeError):
     """More requests than can wait."""
+
+
+class LinearAlgebraError(SmeltError, np.linalg.LinAlgError):
+    """A matrix that has no inverse, no Cholesky factor, or singular values that were not found."""
 
 
 class NaNError(SmeltError, FloatingPointError):

@@ -30,6 +30,7 @@ _PLACES = {
     "smelt.nn.functional": "sm.nn.functional",
     "smelt.optim": "sm.optim",
     "smelt.data": "sm.data",
+    "smelt.linalg": "sm.linalg",
     "smelt.train": "sm.train",
 }
 # What Python says about calls whose arguments a function does not take.

@@ -73,7 +73,7 @@ ASKED: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.no_grad, "Leave it out: nothing is recorded"),  # type: ignore[attr-defined]
     (lambda: sm.compile(sm.exp), "Write sm.jit(f)"),  # type: ignore[attr-defined]
     (lambda: sm.cuda.is_available, "smelt devices"),  # type: ignore[attr-defined]
-    (lambda: sm.linalg.inv(x), "np.linalg"),  # type: ignore[attr-defined]
+    (lambda: sm.logdet(x), "Write sm.linalg.slogdet(x).logabsdet"),  # type: ignore[attr-defined]
     (lambda: sm.cov(x), "np.cov takes tensors, and gives arrays"),  # type: ignore[attr-defined]
     (lambda: sm.Linear(3, 4), "Did you mean sm.nn.Linear?"),  # type: ignore[attr-defined]
     (lambda: sm.DataLoader([]), "Did you mean sm.data.DataLoader?"),  # type: ignore[attr-defined]
@@ -117,7 +117,11 @@ ASKED: list[tuple[Callable[[], Any], str]] = [
     (lambda: sm.hanning(3), "Write sm.asarray(np.hanning(...))"),  # type: ignore[attr-defined]
     (lambda: x.hstack, "Write sm.hstack(x)"),  # type: ignore[attr-defined]
     (lambda: x.cov, "np.cov takes tensors"),  # type: ignore[attr-defined]
-    (lambda: x.inverse, "np.linalg"),  # type: ignore[attr-defined]
+    (lambda: x.inverse, "Write sm.linalg.inv(x)"),  # type: ignore[attr-defined]
+    (lambda: sm.svd(x), "Did you mean sm.linalg.svd?"),  # type: ignore[attr-defined]
+    (lambda: sm.linalg.eig(x), "sm.linalg.eigh(x) for symmetric matrices"),  # type: ignore[attr-defined]
+    (lambda: sm.linalg.norm(x), "sm.linalg.vector_norm"),  # type: ignore[attr-defined]
+    (lambda: sm.linalg.LinAlgError, "sm.errors.LinearAlgebraError"),  # type: ignore[attr-defined]
     (lambda: net.forward(x), "Write model(x)"),  # type: ignore[attr-defined]
     (lambda: sm.fill_diagonal(x, 1), "x.at[i, i].set(value)"),  # type: ignore[attr-defined]
     (lambda: sm.put_along_axis(x, x, 1, 1), "sm.scatter(x, axis, indices, values)"),  # type: ignore[attr-defined]
@@ -142,7 +146,7 @@ def test_what_is_missing_is_an_attribute_error_that_says_what_to_write(ask: Call
 
 
 def test_asking_whether_a_name_is_there_is_no_error() -> None:
-    assert not hasattr(x, "cuda") and not hasattr(sm, "linalg") and not hasattr(net, "to")
+    assert not hasattr(x, "cuda") and not hasattr(sm, "lstsq") and not hasattr(net, "to")
     assert getattr(x, "nothing_like_it", None) is None
     with pytest.raises(AttributeError) as caught:
         x.__cuda_array_interface__  # type: ignore[attr-defined]  # noqa: B018
@@ -211,7 +215,7 @@ def test_completion_shows_the_public_names_and_nothing_else() -> None:
     assert {"grad", "value_and_grad", "jit", "nn", "Tensor", "softmax", "__version__"} <= set(dir(sm))
     assert [name for name in dir(sm) if not hasattr(sm, name)] == []
     assert "grad" not in dir(x) and "softmax" in dir(x)
-    for part in (sm.nn, sm.nn.losses, F, sm.optim, sm.optim.schedules, sm.data, sm.train, sm.random):
+    for part in (sm.nn, sm.nn.losses, F, sm.optim, sm.optim.schedules, sm.data, sm.train, sm.random, sm.linalg):
         assert dir(part) == sorted(part.__all__)
         assert [name for name in dir(part) if inspect.ismodule(getattr(part, name))] == [
             name for name in ("functional", "losses", "schedules") if name in part.__all__
@@ -240,7 +244,7 @@ def test_parameters_may_be_given_by_name() -> None:
 
 
 def test_no_public_function_takes_arguments_by_place_only() -> None:
-    modules = (sm, sm.random, sm.nn, sm.nn.losses, F, sm.optim, sm.optim.schedules, sm.data, sm.train)
+    modules = (sm, sm.random, sm.nn, sm.nn.losses, F, sm.optim, sm.optim.schedules, sm.data, sm.train, sm.linalg)
     functions = {name: getattr(module, name) for module in modules for name in module.__all__}
     by_place = [
         name

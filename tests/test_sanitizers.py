@@ -59,7 +59,11 @@ def test_the_sanitizers_see_one_element_too_many(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "tests",
-    [("tests/test_op_table.py", "-k", "compiled_and"), ("tests/transform/test_control.py",)],
+    [
+        ("tests/test_op_table.py", "-k", "compiled_and"),
+        ("tests/transform/test_control.py",),
+        ("tests/linalg/test_small.py",),
+    ],
     ids=lambda x: x[0],
 )
 def test_no_kernel_touches_what_is_not_its_own(tests: tuple[str, ...]) -> None:

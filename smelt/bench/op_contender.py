@@ -1,4 +1,4 @@
-"""One contender of the ops suite: `python -m smelt.bench.op_contender smelt|numpy CASE [quick]` (see `contest`)."""
+"""One contender of the ops and linalg suites: `python -m smelt.bench.op_contender smelt|numpy CASE [quick]`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import smelt as sm
+from smelt.bench import linalg
 from smelt.bench.contest import seconds_per_call, serve
 from smelt.bench.models import check_close
 from smelt.bench.op_cases import CASES, Case
@@ -46,7 +47,7 @@ def main(words: list[str]) -> None:
     library, name, *options = words
     prepare = {"smelt": prepare_smelt, "numpy": prepare_numpy}[library]
     mark = marked() if library == "smelt" else None
-    serve(*prepare(CASES[name], "quick" in options), mark)
+    serve(*prepare({**CASES, **linalg.CASES}[name], "quick" in options), mark)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def measure_ops(names: Iterable[str], quick: bool, progress: Callable[[str], Non
     ratios: list[float] = []
     for name in names:
         progress(f"{name}: {CASES[name].summary}")
-        found, way = _contest(name, quick)
+        found, way = contest_of(name, quick)
         ratio = found.ratio.median
         ratios.append(ratio)
         measured = found.measured(against="numpy", flops=0.0 if quick else CASES[name].flops)
@@ -34,7 +34,8 @@ def measure_ops(names: Iterable[str], quick: bool, progress: Callable[[str], Non
     return [*rows, Row("geometric mean", geomean, "×", bar, at_least=True)]
 
 
-def _contest(name: str, quick: bool) -> tuple[Contest, str]:
+def contest_of(name: str, quick: bool) -> tuple[Contest, str]:
+    """Smelt against NumPy in a case of this suite or of the one of linear algebra, and NumPy's way."""
     options = ["quick"] if quick else []
     module = "smelt.bench.op_contender"
     with (

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smelt.bench import compare, planning, tuned
+from smelt.bench import compare, linalg, planning, tuned
 from smelt.bench.algebra import by_hand
 from smelt.bench.algebra.each_rule import measure_rules
 from smelt.bench.algebra.programs import PROGRAMS
@@ -190,6 +190,9 @@ def _alone() -> dict[str, Suite]:
         ),
         "ops": _table(
             "indexing, order, scans, convolution and pooling against NumPy", _ops, OPS, f"small inputs and {_ROUGH}"
+        ),
+        "linalg": _table(
+            "factors, solutions and inverses against NumPy's", _linalg, linalg.CASES, f"small inputs and {_ROUGH}"
         ),
         "quantized": _quantized_suite(),
         "feel": _table(
@@ -383,6 +386,10 @@ def _measures(measures: Mapping[str, Measure], arguments: Arguments, progress: P
 
 def _ops(arguments: Arguments, progress: Progress) -> Report:
     return Report(measure_ops(arguments.only or list(OPS), arguments.quick, progress))
+
+
+def _linalg(arguments: Arguments, progress: Progress) -> Report:
+    return Report(linalg.measure_linalg(arguments.only or list(linalg.CASES), arguments.quick, progress))
 
 
 def _quantized(arguments: Arguments, progress: Progress) -> Report:

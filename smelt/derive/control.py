@@ -22,6 +22,7 @@ from smelt.graph import (
     Node,
     Op,
     build,
+    items,
     open_body,
     parameter,
     parameter_types,
@@ -29,12 +30,14 @@ from smelt.graph import (
     value_types,
     values_of,
 )
-from smelt.graph.closed import items
 
-PullBack = Callable[[Sequence[Node], Sequence[Node], Sequence[Node]], list[Node | None]]
+PullBack = Callable[..., list[Node | None]]  # of `vjp`
 PushForward = Callable[[Sequence[Node], Mapping[Node, Node]], list[Node | None]]
 Batch = Callable[[Sequence[Node], Mapping[Node, Node], IndexLike], list[Node | None]]
+# Rules that a function of Python's may have, as attributes of these names.
 BatchedCall = Callable[[Sequence[Node], Sequence[Node | None], IndexLike], Sequence[Node]]  # sources, those of batches
+PulledCall = Callable[[Node, Mapping[int, Node]], Sequence[Node | None]]  # cotangents of values to those of sources
+PushedCall = Callable[[Node, Sequence[Node | None]], Sequence[Node | None]]  # tangents of sources to those of values
 
 
 def _like(nodes: Iterable[Node], skipped: int = 0) -> list[Node]:
@@ -305,18 +308,35 @@ def _kept(going: Node, new: Node, before: Node) -> Node:
 
 
 def host_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_back: PullBack) -> Parts:
-    """Nobody knows the derivative of a function of Python's."""
-    raise GradientError(
-        "callback: a function of Python's has no derivative",
-        hint="Give it one with sm.custom_vjp, or let its result count as a constant with sm.stop_gradient.",
-    )
+    """The function's own way back, or what it does to tangents, which is linear, done the other way round."""
+    back: PulledCall | None = getattr(node.attribute.function, "pull_back", None)
+    if back is not None:
+        parts = zip(node.sources, back(node, given), strict=True)
+        return [(source, part) for source, part in parts if part is not None]
+    moving = {k: stand_in(x.dtype, x.shape) for k, x in enumerate(node.sources) if x in wanted and x.dtype.is_float}
+    pushed = _pushed(node, [moving.get(k) for k in range(len(node.sources))])
+    found = [(pushed[k], ct) for k, ct in given.items() if pushed[k] is not None]
+    roots, cotangents = [root for root, _ in found], [ct for _, ct in found]
+    inputs = list(moving.values())
+    pulled = pull_back(roots, cotangents, inputs, {node, *items(node), *node.sources}, (node, "gradient of "))
+    return [(node.sources[k], part) for k, part in zip(moving, pulled, strict=True) if part is not None]
 
 
 def host_forward(node: Node, tangents: Sequence[Node | None], push_forward: PushForward) -> dict[int, Node]:
     """The same for tangents, if the values have any."""
-    if any(dtype.is_float for dtype, _ in node.attribute.types):
-        host_back(node, {}, set(), lambda *_: [])
-    return {}
+    if not any(dtype.is_float for dtype, _ in node.attribute.types):
+        return {}
+    return {k: tangent for k, tangent in enumerate(_pushed(node, tangents)) if tangent is not None}
+
+
+def _pushed(node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
+    rule: PushedCall | None = getattr(node.attribute.function, "push_forward", None)
+    if rule is None:
+        raise GradientError(
+            "callback: a function of Python's has no derivative",
+            hint="Give it one with sm.custom_vjp, or let its result count as a constant with sm.stop_gradient.",
+        )
+    return rule(node, tangents)
 
 
 def host_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, batch: Batch) -> dict[int, Node]:

@@ -96,11 +96,12 @@ class HostStep:
         """
         import numpy as np
 
-        values = {name: integers[k] for name, k in self.names.items()}
-        shapes = [
-            tuple(size if isinstance(size, int) else size.evaluate(values) for size in shape)
-            for _, shape in self.arrays
-        ]
+        shapes = [shape for _, shape in self.arrays]
+        if self.names:
+            values = {name: integers[k] for name, k in self.names.items()}
+            shapes = [
+                tuple(size if isinstance(size, int) else size.evaluate(values) for size in shape) for shape in shapes
+            ]
         given = [np.empty(shape, dtype) for (dtype, _), shape in zip(self.arrays[: self.read], shapes, strict=False)]
         for slot, array in zip(self.buffers, given, strict=False):
             read(place(slot), array)

@@ -5,15 +5,16 @@ Always holds: nothing is computed before values are asked for, a tensor never ch
 the call that made them, and a function and the method of the same name are one definition.
 """
 
-from smelt.tensor.arguments import flag, integer, real_number
+from smelt.tensor.arguments import diagonal_number, flag, integer, keep_axes, real_number
 from smelt.tensor.complexes import conjugated, imaginary
 from smelt.tensor.creation import arange, full, ones, zeros
-from smelt.tensor.handle import Handle, fitted, is_weak, misfit, node_of, observe, wrap
+from smelt.tensor.handle import Handle, fitted, floating, is_weak, misfit, node_of, observe, pair, widened, wrap
 from smelt.tensor.index.nonzero import bincount
 from smelt.tensor.index.take_scatter import embedding, one_hot, searchsorted, take, take_along_axis
 from smelt.tensor.interop import array_of, asarray, from_numpy, numpy, realize, to_node
 from smelt.tensor.math.einsums import einsum
 from smelt.tensor.math.elementwise import abs, clip, isfinite, maximum, tanh, where
+from smelt.tensor.math.linear import matmul, outer, tensordot, vecdot
 from smelt.tensor.math.norms import norm, vector_norm
 from smelt.tensor.math.scans import cumsum
 from smelt.tensor.math.special import xlogy
@@ -47,7 +48,7 @@ from smelt.tensor.networks.layers import attention, layer_norm, rms_norm, scaled
 from smelt.tensor.random.initializers import bounded
 from smelt.tensor.scalars import finfo, result_type
 from smelt.tensor.shape.joining import concat, stack
-from smelt.tensor.shape.movement import broadcast_shapes, broadcast_to, flip, repeat, roll, triu
+from smelt.tensor.shape.movement import broadcast_shapes, broadcast_to, flip, matrix_transpose, repeat, roll, triu
 from smelt.tensor.shape.padding import pad
 from smelt.tensor.tensor import Tensor
 from smelt.tensor.types import DTypeLike

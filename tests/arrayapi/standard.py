@@ -198,6 +198,58 @@ TABLES = {
     """,
 }
 
+# The functions of extensions, in modules of their names.
+EXTENSION_TABLES = {
+    "fft": """
+        fft(x, /, *, n=None, axis=-1, norm="backward")                                     float -> given
+        ifft(x, /, *, n=None, axis=-1, norm="backward")                                    float -> given
+        fftn(x, /, *, s=None, axes=None, norm="backward")                                  float -> given
+        ifftn(x, /, *, s=None, axes=None, norm="backward")                                 float -> given
+        rfft(x, /, *, n=None, axis=-1, norm="backward")                                    float -> given
+        irfft(x, /, *, n=None, axis=-1, norm="backward")                                   float -> given
+        rfftn(x, /, *, s=None, axes=None, norm="backward")                                 float -> given
+        irfftn(x, /, *, s=None, axes=None, norm="backward")                                float -> given
+        hfft(x, /, *, n=None, axis=-1, norm="backward")                                    float -> given
+        ihfft(x, /, *, n=None, axis=-1, norm="backward")                                   float -> given
+        fftfreq(n, /, *, d=1.0, dtype=None, device=None)                                   - -> given
+        rfftfreq(n, /, *, d=1.0, dtype=None, device=None)                                  - -> given
+        fftshift(x, /, *, axes=None)                                                       float -> same
+        ifftshift(x, /, *, axes=None)                                                      float -> same
+    """,
+    "linalg": """
+        cholesky(x, /, *, upper=False)                                                     float -> same
+        cross(x1, x2, /, *, axis=-1)                                                       numeric -> promoted
+        det(x, /)                                                                          float -> same
+        diagonal(x, /, *, offset=0)                                                        any -> same
+        eigh(x, /)                                                                         float -> same
+        eigvalsh(x, /)                                                                     float -> same
+        inv(x, /)                                                                          float -> same
+        matmul(x1, x2, /)                                                                  numeric -> promoted
+        matrix_norm(x, /, *, keepdims=False, ord="fro")                                    float -> same
+        matrix_power(x, n, /)                                                              float -> same
+        matrix_rank(x, /, *, rtol=None)                                                    float -> index
+        matrix_transpose(x, /)                                                             any -> same
+        outer(x1, x2, /)                                                                   numeric -> promoted
+        pinv(x, /, *, rtol=None)                                                           float -> same
+        qr(x, /, *, mode="reduced")                                                        float -> same
+        slogdet(x, /)                                                                      float -> same
+        solve(x1, x2, /)                                                                   float -> promoted
+        svd(x, /, *, full_matrices=True)                                                   float -> same
+        svdvals(x, /)                                                                      float -> same
+        tensordot(x1, x2, /, *, axes=2)                                                    numeric -> promoted
+        trace(x, /, *, offset=0, dtype=None)                                               numeric -> sum
+        vecdot(x1, x2, /, *, axis=-1)                                                      numeric -> promoted
+        vector_norm(x, /, *, axis=None, keepdims=False, ord=2)                             float -> same
+    """,
+}
+# The parts of named tuples, in their order.
+PARTS = {
+    "eigh": ("eigenvalues", "eigenvectors"),
+    "qr": ("Q", "R"),
+    "slogdet": ("sign", "logabsdet"),
+    "svd": ("U", "S", "Vh"),
+}
+
 
 @dataclass(frozen=True)
 class Function:
@@ -251,6 +303,10 @@ FUNCTIONS = {
     row.name: row
     for category, table in TABLES.items()
     for row in (_row(line, category) for line in table.strip().splitlines())
+}
+EXTENSION_FUNCTIONS = {
+    extension: [_row(line, extension) for line in table.strip().splitlines()]
+    for extension, table in EXTENSION_TABLES.items()
 }
 
 ATTRIBUTES = ("dtype", "device", "mT", "ndim", "shape", "size", "T")

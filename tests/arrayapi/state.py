@@ -15,7 +15,6 @@ import smelt as sm
 
 # Functions, dtypes, extensions and `array.` methods of the standard that smelt does not have.
 MISSING: dict[str, str] = {
-    "linalg": "an optional extension, planned",
     "array.__setitem__": "tensors never change; `x.at[key].set(values)` makes a changed copy",
 }
 
