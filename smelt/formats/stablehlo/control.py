@@ -1,0 +1,124 @@
+"""Calls, branches, loops, and operations that are nothing on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from smelt.dtypes import int32
+from smelt.formats.stablehlo import loops
+from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
+from smelt.graph import Branch, Loop, Node, Op, build, closed, constant_value, private_nodes, values_of
+
+
+def _func_call(call: Call) -> list[Value]:
+    return call.reading.function(call.symbol("callee"), call.operands, call.operation)
+
+
+def _composite(call: Call) -> list[Value]:
+    """A composite is what its decomposition says."""
+    return call.reading.function(call.symbol("decomposition"), call.operands, call.operation)
+
+
+def _same(call: Call) -> list[Value]:
+    return list(call.operands)
+
+
+# --- branches
+
+
+def _if(call: Call) -> list[Value]:
+    (which,) = call.operands
+    if which.shape or not which.dtype.is_bool:
+        call.wrong("it is decided by one bool")
+    return _branch(
+        which,
+        lambda: call.reading.region(call.region(0), [], call.scope),
+        lambda: call.reading.region(call.region(1), [], call.scope),
+    )
+
+
+def _case(call: Call) -> list[Value]:
+    """Branch `index`; an index outside chooses the last."""
+    (index,) = call.operands
+    count = len(call.operation.regions)
+    if index.shape or index.dtype is not int32 or count == 0:
+        call.wrong("it is decided by one int32, and has a branch")
+    if index.op is Op.CONST:
+        chosen = int(constant_value(index))
+        return call.reading.region(call.region(chosen if 0 <= chosen < count else count - 1), [], call.scope)
+    last = build.const(count - 1, int32)
+    inside = build.bitwise_and(build.le(build.const(0, int32), index), build.le(index, last))
+    return _tree(call, build.where(inside, index, last), 0, count)
+
+
+def _tree(call: Call, index: Node, low: int, high: int) -> list[Value]:
+    """One of the branches from low up to high, by halves."""
+    if high - low == 1:
+        return call.reading.region(call.region(low), [], call.scope)
+    middle = (low + high) // 2
+    which = build.lt(index, build.const(middle, int32))
+    return _branch(which, lambda: _tree(call, index, low, middle), lambda: _tree(call, index, middle, high))
+
+
+def _branch(which: Node, yes: Callable[[], list[Value]], no: Callable[[], list[Value]]) -> list[Value]:
+    """What one of two functions without arguments gives; only the chosen one is computed."""
+    if which.op is Op.CONST:
+        return (yes if constant_value(which) else no)()
+    results: list[list[Node]] = []
+    own = []
+    for function in (yes, no):
+        with private_nodes() as made:
+            results.append(function())
+            own.append(made)
+    bodies = closed.close(results, [], own=own)
+    if not results[0]:
+        return []
+    return list(values_of(Branch(*bodies.bodies), [which, *bodies.hoisted]))
+
+
+# --- loops
+
+
+def _while(call: Call) -> list[Value]:
+    """`while test: body`; a loop that counts gets a length, so that it can be differentiated in reverse."""
+    states: list[Node] = list(call.operands)
+    if not all(isinstance(state, Node) for state in states):
+        call.refuse("a loop whose values are no tensors")
+    stand_ins = [stand_in(state.dtype, state.shape) for state in states]
+    [asked] = call.reading.region(call.region(0), stand_ins, call.scope)
+    following = call.reading.region(call.region(1), stand_ins, call.scope)
+    for old, new in zip(states, following, strict=True):
+        if (old.dtype, old.shape) != (new.dtype, new.shape):
+            call.wrong("its values change their types")
+    if asked.dtype.is_integer or asked.shape:
+        call.wrong("its test gives one bool")
+    found = loops.counted(states, stand_ins, asked, following)
+    if found is not None:
+        return list(found)
+    if asked.op is Op.CONST and not constant_value(asked):
+        return list(states)
+    done = closed.close([following, [asked]], stand_ins)
+    attribute = Loop(done.bodies[0], done.bodies[1], len(states), len(done.hoisted), 0, None)
+    return list(values_of(attribute, [*states, *done.hoisted]))
+
+
+ROWS: Final = {
+    "func.call": Row(_func_call, ("callee",)),
+    "call": Row(_func_call, ("callee",)),
+    **rows(
+        {
+            "composite": Row(_composite, ("name", "decomposition")),
+            "if": Row(_if),
+            "case": Row(_case),
+            "while": Row(_while, (), "a loop that counts becomes one of known length"),
+            "optimization_barrier": Row(_same),
+            "tuple": Row(lambda call: [tuple(call.operands)]),
+            "get_tuple_element": Row(lambda call: [call.operands[0][call.integer("index")]], ("index",)),
+            "after_all": Row(lambda call: [None]),
+            "create_token": Row(lambda call: [None]),
+        }
+    ),
+    "sdy.sharding_constraint": Row(_same),
+    "sdy.mesh": Row(lambda call: []),
+}

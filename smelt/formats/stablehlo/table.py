@@ -1,0 +1,20 @@
+"""All operations that are read, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smelt.formats.stablehlo import control, elementwise, folds, indexing, movement, products, sorts, special, windows
+from smelt.formats.stablehlo.rows import Row
+
+ROWS: Final[dict[str, Row]] = {
+    **elementwise.ROWS,
+    **movement.ROWS,
+    **products.ROWS,
+    **folds.ROWS,
+    **indexing.ROWS,
+    **sorts.ROWS,
+    **windows.ROWS,
+    **special.ROWS,
+    **control.ROWS,
+}
