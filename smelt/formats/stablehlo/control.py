@@ -8,7 +8,7 @@ from typing import Final
 from smelt.dtypes import int32
 from smelt.formats.stablehlo import loops
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import Branch, Loop, Node, Op, build, closed, constant_value, private_nodes, values_of
+from smelt.graph import Branch, Loop, Node, Op, build, closed, constant_value, private_nodes, substituted, values_of
 
 
 def _func_call(call: Call) -> list[Value]:
@@ -98,9 +98,17 @@ def _while(call: Call) -> list[Value]:
         return list(found)
     if asked.op is Op.CONST and not constant_value(asked):
         return list(states)
-    done = closed.close([following, [asked]], stand_ins)
-    attribute = Loop(done.bodies[0], done.bodies[1], len(states), len(done.hoisted), 0, None)
-    return list(values_of(attribute, [*states, *done.hoisted]))
+    # What is handed on unchanged is no state.
+    kept = {old: state for old, new, state in zip(stand_ins, following, states, strict=True) if new is old}
+    carried = [k for k, old in enumerate(stand_ins) if old not in kept]
+    if not carried:
+        call.wrong("nothing changes in the loop, so that it would never end")
+    *body, test = substituted([*(following[k] for k in carried), asked], kept)
+    done = closed.close([body, [test]], [stand_ins[k] for k in carried])
+    attribute = Loop(done.bodies[0], done.bodies[1], len(carried), len(done.hoisted), 0, None)
+    values = values_of(attribute, [*(states[k] for k in carried), *done.hoisted])
+    results: dict[int, Node] = dict(zip(carried, values, strict=True))
+    return [results.get(k, state) for k, state in enumerate(states)]
 
 
 ROWS: Final = {

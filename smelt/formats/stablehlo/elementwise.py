@@ -301,7 +301,7 @@ def _reduce_precision(call: Call) -> Node:
 
 def _bitcast(call: Call) -> Node:
     """The bits in elements of another width: a last axis comes or goes."""
-    (x,) = call.operands
+    x: Node = call.operands[0]
     dtype, shape = call.type()
     if x.dtype is dtype:
         return x

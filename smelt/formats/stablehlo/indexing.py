@@ -66,7 +66,7 @@ class Numbers(NamedTuple):
 
 
 def _numbers(call: Call, coded: Coded, names: Sequence[str]) -> Numbers:
-    lists = []
+    lists: list[tuple[int, ...]] = []
     for name in names[:-1]:
         value = coded.get(name, ())
         if not isinstance(value, tuple) or not all(isinstance(k, int) and k >= 0 for k in value):
@@ -75,7 +75,8 @@ def _numbers(call: Call, coded: Coded, names: Sequence[str]) -> Numbers:
     vector = coded.get(names[-1], 0)
     if not isinstance(vector, int):
         call.wrong(f"{names[-1]} is no axis")
-    return Numbers(*lists, vector)
+    window, collapsed, batching, index_batching, map_ = lists
+    return Numbers(window, collapsed, batching, index_batching, map_, vector)
 
 
 _GATHER: Final = (

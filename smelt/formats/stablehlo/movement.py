@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from smelt.formats.mlir import Dense, Resource
+from smelt.formats.mlir import Dense, Ranked, Resource
 from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.rows import Call, Row, rows
 from smelt.graph import IndexLike, Node, build
@@ -26,7 +26,7 @@ def _constant(call: Call) -> Node:
     value, (dtype, shape) = call.attribute("value"), call.type()
     if isinstance(value, Resource):
         data = call.reading.module.resources.get(value.key)
-        if data is None or not hasattr(value.type, "element"):
+        if data is None or not isinstance(value.type, Ranked):
             call.wrong(f"there is no resource {value.key}")
         value = Dense(value.type, False, data)
     if not isinstance(value, Dense) or (not value.data and 0 not in shape):

@@ -11,7 +11,7 @@ from smelt.dtypes import DType
 from smelt.formats.stablehlo import movement
 from smelt.formats.stablehlo.elementwise import convert
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import Node, build
+from smelt.graph import Node, build, upper
 
 # Types in which an `algorithm` may ask for its operands.
 _ALGORITHM_TYPES: Final = {"f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2"}
@@ -151,7 +151,7 @@ def _convolution(call: Call) -> Node:
     if 0 in call.shape or 0 in x.shape or 0 in w.shape:
         return build.const(0, call.dtype, call.shape)
     for k in range(count_):
-        x = build.window(x, 2 + k, int(w.shape[2 + k]), steps[k], dilations[k])
+        x = build.window(x, 2 + k, upper(w.shape[2 + k]), steps[k], dilations[k])
     return build.permute(_grouped(call, x, w, groups, batches, count_), order)
 
 
@@ -163,17 +163,17 @@ def _grouped(call: Call, x: Node, w: Node, groups: int, batches: int, count_: in
     if groups == batches == 1:
         return contract(x, w, [0, 1, *outer, *inner], [2, 1, *inner], [0, 2, *outer], call.dtype)
     b, f, (o, i) = x.shape[0], x.shape[1], w.shape[:2]
-    if (int(f) % groups, int(o) % groups, int(b) % batches, int(o) % batches) != (0, 0, 0, 0):
+    if (upper(f) % groups, upper(o) % groups, upper(b) % batches, upper(o) % batches) != (0, 0, 0, 0):
         call.wrong("groups do not divide the features")
     if groups > 1:
-        x = build.reshape(x, (b, groups, int(f) // groups, *x.shape[2:]))
-        w = build.reshape(w, (groups, int(o) // groups, i, *w.shape[2:]))
+        x = build.reshape(x, (b, groups, upper(f) // groups, *x.shape[2:]))
+        w = build.reshape(w, (groups, upper(o) // groups, i, *w.shape[2:]))
         out = contract(x, w, [0, 3, 1, *outer, *inner], [3, 2, 1, *inner], [0, 3, 2, *outer], call.dtype)
         return build.reshape(out, (b, o, *spatial))
-    x = build.reshape(x, (batches, int(b) // batches, *x.shape[1:]))
-    w = build.reshape(w, (batches, int(o) // batches, i, *w.shape[2:]))
+    x = build.reshape(x, (batches, upper(b) // batches, *x.shape[1:]))
+    w = build.reshape(w, (batches, upper(o) // batches, i, *w.shape[2:]))
     out = contract(x, w, [3, 0, 1, *outer, *inner], [3, 2, 1, *inner], [0, 3, 2, *outer], call.dtype)
-    return build.reshape(out, (int(b) // batches, o, *spatial))
+    return build.reshape(out, (upper(b) // batches, o, *spatial))
 
 
 ROWS: Final = rows(

@@ -133,7 +133,8 @@ def integers_of(value: Any, count: int) -> tuple[int, ...] | None:
         return ()
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         found = [v.value if isinstance(v, Typed) else v for v in value]
-        return tuple(found) if all(isinstance(v, int) for v in found) else None
+        whole = [v for v in found if isinstance(v, int)]
+        return tuple(whole) if len(whole) == len(found) else None
     return None
 
 

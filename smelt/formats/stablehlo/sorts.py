@@ -9,7 +9,7 @@ from smelt.dtypes import bool_, int64
 from smelt.formats.stablehlo import elementwise, movement, regions
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows
-from smelt.graph import Node, build
+from smelt.graph import Node, build, upper
 
 _LARGEST_NETWORK = 1 << 12
 
@@ -131,7 +131,7 @@ def _network(call: Call, xs: Sequence[Node], axis: int, body: Body) -> list[Valu
 def _exchanged(data: Sequence[Node], axis: int, step: int, block: int, size: int, body: Body) -> list[Node]:
     """Elements `step` apart put in order: ascending in even blocks, descending in odd ones."""
     shape = data[0].shape
-    count = int(shape[axis])
+    count = upper(shape[axis])
     split = (*shape[:axis], count // (2 * step), 2, step, *shape[axis + 1 :])
 
     def side(x: Node, which: int) -> Node:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.formats.stablehlo import control, elementwise, folds, indexing, movement, products, sorts, special, windows
+from smelt.formats.stablehlo import (
+    calls,
+    control,
+    elementwise,
+    folds,
+    indexing,
+    movement,
+    products,
+    sorts,
+    special,
+    windows,
+)
 from smelt.formats.stablehlo.rows import Row
 
 ROWS: Final[dict[str, Row]] = {
@@ -16,5 +27,6 @@ ROWS: Final[dict[str, Row]] = {
     **sorts.ROWS,
     **windows.ROWS,
     **special.ROWS,
+    **calls.ROWS,
     **control.ROWS,
 }

@@ -7,7 +7,7 @@ from typing import Final
 from smelt.dtypes import int64
 from smelt.formats.stablehlo import elementwise, folds, movement, regions
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import Node, build, identity
+from smelt.graph import Node, build, identity, upper
 
 
 def _select_and_scatter(call: Call) -> Node:
@@ -60,7 +60,7 @@ def _rows(x: Node, axes: list[int]) -> Node:
     """The last axes as one."""
     total = 1
     for axis in axes:
-        total *= int(x.shape[axis])
+        total *= upper(x.shape[axis])
     return build.reshape(x, (*x.shape[: axes[0]], total))
 
 
