@@ -1,4 +1,4 @@
-"""Writes `reference/stablehlo.md` from the tables of operations: `python docs/generate_stablehlo.py`. A test compares."""
+"""Writes `reference/stablehlo.md` from the tables: `python docs/generate_stablehlo.py`. A test compares both."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
   fit is an error with line and column.
 - `rules` is `sm.stablehlo.SPECIFICATION` or `sm.stablehlo.XLA`: what happens to a scatter's window that lies
   partly outside.
-- An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and
-  `column`. So do element types that smelt does not have, sizes that are not known, and targets of `custom_call` that are
-  not known.
+- An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`. So do element
+  types that smelt does not have, sizes that are not known, and unknown targets of `custom_call`.
 
 ## Operations
 

@@ -216,14 +216,15 @@ _TARGETS: Final[dict[str, Callable[[Call], list[Value]]]] = {"ApproxTopK": _appr
 
 ROWS: Final = rows(
     {
-        "cholesky": Row(_cholesky, ("lower",), "by NumPy while the program runs; no gradient"),
+        "cholesky": Row(_cholesky, ("lower",), 1, "by NumPy while the program runs; no gradient"),
         "triangular_solve": Row(
             _triangular_solve,
             ("left_side", "lower", "unit_diagonal", "transpose_a"),
+            2,
             "by NumPy while the program runs; no gradient",
         ),
         "custom_call": Row(
-            _custom_call, ("call_target_name", "backend_config"), "LAPACK's routines, shardings, ApproxTopK"
+            _custom_call, ("call_target_name", "backend_config"), None, "LAPACK's routines, shardings, ApproxTopK"
         ),
     }
 )

@@ -24,6 +24,13 @@ def _same(call: Call) -> list[Value]:
     return list(call.operands)
 
 
+def _tuple_element(call: Call) -> list[Value]:
+    (parts,), index = call.operands, call.integer("index")
+    if not isinstance(parts, tuple) or not 0 <= index < len(parts):
+        call.wrong(f"there is no element {index}")
+    return [parts[index]]
+
+
 # --- branches
 
 
@@ -112,21 +119,21 @@ def _while(call: Call) -> list[Value]:
 
 
 ROWS: Final = {
-    "func.call": Row(_func_call, ("callee",)),
-    "call": Row(_func_call, ("callee",)),
+    "func.call": Row(_func_call, ("callee",), tensors=False),
+    "call": Row(_func_call, ("callee",), tensors=False),
     **rows(
         {
-            "composite": Row(_composite, ("name", "decomposition")),
-            "if": Row(_if),
-            "case": Row(_case),
-            "while": Row(_while, (), "a loop that counts becomes one of known length"),
-            "optimization_barrier": Row(_same),
-            "tuple": Row(lambda call: [tuple(call.operands)]),
-            "get_tuple_element": Row(lambda call: [call.operands[0][call.integer("index")]], ("index",)),
-            "after_all": Row(lambda call: [None]),
-            "create_token": Row(lambda call: [None]),
+            "composite": Row(_composite, ("name", "decomposition"), tensors=False),
+            "if": Row(_if, (), 1),
+            "case": Row(_case, (), 1),
+            "while": Row(_while, (), None, "a loop that counts becomes one of known length"),
+            "optimization_barrier": Row(_same, tensors=False),
+            "tuple": Row(lambda call: [tuple(call.operands)], tensors=False),
+            "get_tuple_element": Row(_tuple_element, ("index",), 1, tensors=False),
+            "after_all": Row(lambda call: [None], tensors=False),
+            "create_token": Row(lambda call: [None], tensors=False),
         }
     ),
-    "sdy.sharding_constraint": Row(_same),
+    "sdy.sharding_constraint": Row(_same, tensors=False),
     "sdy.mesh": Row(lambda call: []),
 }

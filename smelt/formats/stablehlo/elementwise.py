@@ -324,11 +324,19 @@ def _bitcast(call: Call) -> Node:
     return build.bitcast(build.reshape(build.reduce("add", placed, (x.rank - 1,)), shape), dtype)
 
 
-def _row(function: Function) -> Row:
+_BINARY: Final = frozenset(
+    (
+        *("add", "and", "atan2", "divide", "maximum", "minimum", "multiply", "or", "power", "remainder", "subtract"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical", "xor"),
+    )
+)
+
+
+def _row(name: str, function: Function) -> Row:
     def read(call: Call) -> Node:
         return function(*_alike(call))
 
-    return Row(read)
+    return Row(read, (), 2 if name in _BINARY else 1)
 
 
 def _alike(call: Call) -> list[Node]:
@@ -342,13 +350,13 @@ def _alike(call: Call) -> list[Node]:
 
 ROWS: Final = rows(
     {
-        **{name: _row(function) for name, function in FUNCTIONS.items()},
-        "compare": Row(_compare, ("comparison_direction", "compare_type")),
-        "select": Row(lambda call: select(*call.operands)),
-        "clamp": Row(lambda call: _clamp(*call.operands)),
-        "convert": Row(lambda call: convert(call.operands[0], call.dtype)),
-        "bitcast_convert": Row(_bitcast),
-        "reduce_precision": Row(_reduce_precision, ("exponent_bits", "mantissa_bits")),
+        **{name: _row(name, function) for name, function in FUNCTIONS.items()},
+        "compare": Row(_compare, ("comparison_direction", "compare_type"), 2),
+        "select": Row(lambda call: select(*call.operands), (), 3),
+        "clamp": Row(lambda call: _clamp(*call.operands), (), 3),
+        "convert": Row(lambda call: convert(call.operands[0], call.dtype), (), 1),
+        "bitcast_convert": Row(_bitcast, (), 1),
+        "reduce_precision": Row(_reduce_precision, ("exponent_bits", "mantissa_bits"), 1),
     }
 )
 __all__ = ["FUNCTIONS", "ROWS", "Op", "bool_", "compare", "convert", "number", "select", "total_order"]

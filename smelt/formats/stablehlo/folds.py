@@ -98,7 +98,7 @@ def _reduce(call: Call) -> list[Value]:
     axes = call.integers("dimensions")
     if len(set(axes)) != len(axes) or any(not 0 <= axis < xs[0].rank for axis in axes):
         call.wrong(f"there are no axes {list(axes)}")
-    body = regions.read_body(call, [x.dtype for x in (*inits, *inits)])
+    body = regions.read_body(call, [x.dtype for x in (*inits, *inits)], [x.dtype for x in inits])
     return list(fold_axes(call, xs, inits, body, sorted(axes)))
 
 
@@ -181,7 +181,7 @@ def _reduce_window(call: Call) -> list[Value]:
     pads = call.pairs("padding", rank)
     if min((*sizes, *steps, *gaps, *dilations), default=1) < 1:
         call.wrong("sizes, strides and dilations of windows are positive")
-    body = regions.read_body(call, [x.dtype for x in (*inits, *inits)])
+    body = regions.read_body(call, [x.dtype for x in (*inits, *inits)], [x.dtype for x in inits])
     running = partial(_running, sizes=sizes, pads=pads, plain=(*steps, *gaps, *dilations) == tuple(ones * 3))
     parts = regions.split(body, len(xs))
     names = [regions.known(part) for part in parts] if parts is not None else [None]
@@ -219,10 +219,11 @@ def _running(
 
 ROWS: Final = rows(
     {
-        "reduce": Row(_reduce, ("dimensions",), "any body; several operands; known bodies are single reductions"),
+        "reduce": Row(_reduce, ("dimensions",), None, "any body; several operands; known bodies are single reductions"),
         "reduce_window": Row(
             _reduce_window,
             ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding"),
+            None,
             "any body; a running sum, product, maximum or minimum becomes a scan",
         ),
     }

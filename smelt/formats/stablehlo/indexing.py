@@ -89,6 +89,21 @@ _SCATTER: Final = (
 )
 
 
+def _check(call: Call, numbers: Numbers, rank: int, index_rank: int, other_rank: int) -> None:
+    """Check that all axes are there, none is named twice, and those that go along with each other are as many."""
+    whole = (*numbers.collapsed, *numbers.batching)
+    for axes, count in (
+        (numbers.window, other_rank),
+        (whole, rank),
+        (numbers.map, rank),
+        (numbers.index_batching, index_rank),
+    ):
+        if len(set(axes)) != len(axes) or any(axis >= count for axis in axes):
+            call.wrong(f"the axes {list(axes)} are not all there, or not all different")
+    if len(numbers.batching) != len(numbers.index_batching) or numbers.vector in numbers.index_batching:
+        call.wrong("batching axes do not come in pairs")
+
+
 def _starts(call: Call, indices: Node, numbers: Numbers, shape: Shape) -> tuple[dict[int, Node], dict[int, int]]:
     """For each indexed axis of the tensor its starts, in the shape of the other side; and for each axis of the tensor
     that goes along with one of the indices, the axis of the other side.
@@ -133,6 +148,7 @@ def gather(call: Call, x: Node, indices: Node, numbers: Numbers, sizes: Sequence
         call.wrong(f"windows of {list(sizes)} do not fit into {list(x.shape)}")
     if 0 in shape:
         return build.const(0, x.dtype, shape)
+    _check(call, numbers, x.rank, indices.rank, len(shape))
     starts, along_with = _starts(call, indices, numbers, shape)
     inside = _window_axes(call, x.rank, numbers)
     where = Coordinates(shape)
@@ -153,6 +169,8 @@ def gather(call: Call, x: Node, indices: Node, numbers: Numbers, sizes: Sequence
 
 
 def _dynamic_slice(call: Call) -> Node:
+    if not call.operands:
+        call.wrong("it has no operand")
     x, starts = call.operands[0], call.operands[1:]
     sizes = call.integers("slice_sizes")
     if len(starts) != x.rank or len(sizes) != x.rank:
@@ -176,6 +194,8 @@ def dynamic_slice(x: Node, starts: Sequence[Node], sizes: Sequence[int]) -> Node
 
 
 def _dynamic_update_slice(call: Call) -> Node:
+    if len(call.operands) < 2:
+        call.wrong("it has an operand and an update")
     x, update, *starts = call.operands
     if len(starts) != x.rank or update.rank != x.rank:
         call.wrong(f"it needs a start for each of {x.rank} axes")
@@ -215,7 +235,7 @@ def _scatter(call: Call) -> list[Value]:
     if 0 in shape or 0 in xs[0].shape:
         return list(xs)
     where = _places(call, xs[0], indices, numbers, shape)
-    body = regions.read_body(call, [x.dtype for x in (*xs, *xs)])
+    body = regions.read_body(call, [x.dtype for x in (*xs, *xs)], [x.dtype for x in xs])
     parts = regions.split(body, count)
     if parts is None:
         return list(_one_by_one(xs, updates, where, body))
@@ -224,6 +244,7 @@ def _scatter(call: Call) -> list[Value]:
 
 def _places(call: Call, x: Node, indices: Node, numbers: Numbers, shape: Shape) -> Coordinates:
     """Where updates go. Those outside of x are dropped one by one, or as whole windows if the rules say so."""
+    _check(call, numbers, x.rank, indices.rank, len(shape))
     starts, along_with = _starts(call, indices, numbers, shape)
     inside = _window_axes(call, x.rank, numbers)
     sizes = [shape[inside[axis]] if axis in inside else 1 for axis in range(x.rank)]
@@ -298,9 +319,12 @@ def _one_by_one(xs: Sequence[Node], updates: Sequence[Node], where: Coordinates,
 
 ROWS: Final = rows(
     {
-        "gather": Row(_gather, ("dimension_numbers", "slice_sizes"), "every start is moved until its window fits"),
+        "gather": Row(_gather, ("dimension_numbers", "slice_sizes"), 2, "every start is moved until its window fits"),
         "scatter": Row(
-            _scatter, ("scatter_dimension_numbers", "unique_indices"), "any body; unknown ones run one after the other"
+            _scatter,
+            ("scatter_dimension_numbers", "unique_indices"),
+            None,
+            "any body; unknown ones run one after the other",
         ),
         "dynamic_slice": Row(_dynamic_slice, ("slice_sizes",)),
         "dynamic_update_slice": Row(_dynamic_update_slice),

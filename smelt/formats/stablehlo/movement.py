@@ -40,7 +40,10 @@ def _constant(call: Call) -> Node:
 
 def _iota(call: Call) -> Node:
     dtype, shape = call.type()
-    return iota(dtype, shape, call.integer("iota_dimension"))
+    axis = call.integer("iota_dimension")
+    if not 0 <= axis < len(shape):
+        call.wrong(f"there is no axis {axis}")
+    return iota(dtype, shape, axis)
 
 
 def iota(dtype: Any, shape: Sequence[IndexLike], axis: int) -> Node:
@@ -150,16 +153,18 @@ def _dimension_size(call: Call) -> Node:
 
 ROWS: Final = rows(
     {
-        "constant": Row(_constant, ("value",)),
-        "iota": Row(_iota, ("iota_dimension",)),
-        "reshape": Row(lambda call: build.reshape(call.operands[0], call.shape)),
-        "transpose": Row(lambda call: build.permute(call.operands[0], call.integers("permutation")), ("permutation",)),
-        "broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",)),
-        "broadcast": Row(_broadcast, ("broadcast_sizes",)),
-        "reverse": Row(lambda call: reverse(call.operands[0], call.integers("dimensions")), ("dimensions",)),
-        "slice": Row(_slice, ("start_indices", "limit_indices", "strides")),
-        "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding")),
+        "constant": Row(_constant, ("value",), 0),
+        "iota": Row(_iota, ("iota_dimension",), 0),
+        "reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 1),
+        "transpose": Row(
+            lambda call: build.permute(call.operands[0], call.integers("permutation")), ("permutation",), 1
+        ),
+        "broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 1),
+        "broadcast": Row(_broadcast, ("broadcast_sizes",), 1),
+        "reverse": Row(lambda call: reverse(call.operands[0], call.integers("dimensions")), ("dimensions",), 1),
+        "slice": Row(_slice, ("start_indices", "limit_indices", "strides"), 1),
+        "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding"), 2),
         "concatenate": Row(_concatenate, ("dimension",)),
-        "get_dimension_size": Row(_dimension_size, ("dimension",)),
+        "get_dimension_size": Row(_dimension_size, ("dimension",), 1),
     }
 )

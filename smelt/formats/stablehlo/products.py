@@ -178,14 +178,15 @@ def _grouped(call: Call, x: Node, w: Node, groups: int, batches: int, count_: in
 
 ROWS: Final = rows(
     {
-        "dot_general": Row(_dot_general, ("dot_dimension_numbers", "algorithm"), "any precision is the full one"),
-        "dot": Row(_dot),
+        "dot_general": Row(_dot_general, ("dot_dimension_numbers", "algorithm"), 2, "any precision is the full one"),
+        "dot": Row(_dot, (), 2),
         "convolution": Row(
             _convolution,
             (
                 *("dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation"),
                 *("window_reversal", "feature_group_count", "batch_group_count"),
             ),
+            2,
         ),
     }
 )

@@ -66,7 +66,7 @@ class Imported:
         nodes = []
         for k, (argument, value) in enumerate(zip(arguments, args, strict=True)):
             if argument.dtype is None:
-                _dtype(self.module.functions[self.name].arguments[k].type, self.name)
+                self._dtype(self.module.functions[self.name].arguments[k].type)
             node = node_of(value, self.name)
             if node.dtype is not argument.dtype and not isinstance(value, bool | int | float):
                 raise ArgumentError(f"{self.name}: {argument.name} is {node.dtype}", rule=f"it takes {argument}.")
@@ -100,15 +100,25 @@ class Imported:
             return known
         stand_ins = []
         for argument, shape in zip(self.module.functions[self.name].arguments, shapes, strict=True):
-            dtype = _dtype(argument.type, self.name)
+            dtype = self._dtype(argument.type)
             stand_ins.append(stand_in(dtype, shape))
         reading = Reading(self.module, ROWS, self.rules, self.limits)
         roots = reading.function(self.name, stand_ins)
         for k, root in enumerate(roots):
             if not isinstance(root, Node):
-                raise ParseError(f"{self.name}: result {k} is no tensor")
+                at = mlir.place(self.module.text, self.module.functions[self.name].at)
+                raise ParseError(f"{at}: {self.name}: result {k} is no tensor")
         self._graphs[shapes] = stand_ins, roots
         return stand_ins, roots
+
+    def _dtype(self, kind: mlir.Type) -> DType:
+        """The dtype of an argument, which must be one that smelt has."""
+        dtype = types.dtype_of(kind.element) if isinstance(kind, Ranked) else None
+        if dtype is None:
+            at = mlir.place(self.module.text, self.module.functions[self.name].at)
+            message = f"{at}: {self.name}: an argument is {kind}, which is not supported"
+            raise UnsupportedOp(message, "func.func", at.line, at.column)
+        return dtype
 
 
 def _scalar(value: Any, argument: Typed) -> Any:
@@ -122,13 +132,6 @@ def _typed(name: str, kind: mlir.Type) -> Typed:
     if isinstance(kind, Ranked):
         return Typed(name, types.dtype_of(kind.element), kind.sizes)
     return Typed(name, None, ())
-
-
-def _dtype(kind: mlir.Type, name: str) -> DType:
-    dtype = types.dtype_of(kind.element) if isinstance(kind, Ranked) else None
-    if dtype is None:
-        raise UnsupportedOp(f"{name}: an argument is {kind}, which is not supported", "func.func", 0, 0)
-    return dtype
 
 
 def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Limits = LIMITS) -> Imported:

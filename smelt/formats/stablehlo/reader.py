@@ -93,6 +93,11 @@ class Reading:
         if row is None:
             raise self.unsupported(operation, "there is no row for it")
         operands = [self._operand(operation, name, scope) for name in operation.operands]
+        if row.operands is not None and len(operands) != row.operands:
+            message = f"it has {len(operands)} operands, and should have {row.operands}"
+            raise ParseError(f"{self.place(operation)}: {operation.name}: {message}")
+        if row.tensors and not all(isinstance(value, Node) for value in operands):
+            raise ParseError(f"{self.place(operation)}: {operation.name}: an operand is no tensor")
         try:
             given = row.function(Call(self, operation, operands, scope))
         except (ParseError, UnsupportedOp):

@@ -23,10 +23,14 @@ class Body(NamedTuple):
     roots: list[Node]
 
 
-def read_body(call: Call, dtypes: Sequence[DType], k: int = 0) -> Body:
-    """Region number k of an operation, whose arguments are scalars of these dtypes."""
+def read_body(call: Call, dtypes: Sequence[DType], gives: Sequence[DType], k: int = 0) -> Body:
+    """Region number k of an operation, whose arguments and results are scalars of these dtypes."""
     parameters = [stand_in(dtype, ()) for dtype in dtypes]
-    return Body(parameters, call.reading.region(call.region(k), parameters, call.scope))
+    roots = call.reading.region(call.region(k), parameters, call.scope)
+    found = [(root.dtype, root.shape) if isinstance(root, Node) else None for root in roots]
+    if found != [(dtype, ()) for dtype in gives]:
+        call.wrong(f"its body should give scalars: {', '.join(map(str, gives))}")
+    return Body(parameters, roots)
 
 
 # What reductions, scans and scatters of the graph can do, by the function of two scalars.

@@ -41,6 +41,8 @@ class Call:
 
     def type(self, k: int = 0) -> tuple[DType, Shape]:
         """The dtype and the shape that the text declares for a result."""
+        if k >= len(self.operation.types):
+            self.wrong(f"it has {k + 1} results or more")
         return self.reading.type(self.operation, self.operation.types[k])
 
     @property
@@ -147,11 +149,15 @@ Function = Callable[[Call], "Node | Sequence[Value]"]
 
 
 class Row(NamedTuple):
-    """How an operation is read: a function that gives its result or results, and the attributes that it looks at."""
+    """How an operation is read: a function that gives its result or results, the attributes that it looks at, and its
+    operands.
+    """
 
     function: Function
     attributes: tuple[str, ...] = ()
+    operands: int | None = None  # how many it takes, where that is always the same
     note: str = ""  # what is special about it, for the reference
+    tensors: bool = True  # whether its operands must be tensors
 
 
 def rows(table: dict[str, Row], dialect: str = "stablehlo") -> dict[str, Row]:

@@ -66,12 +66,14 @@ def _nested(sides: tuple[list[Node], list[Node]], keys: int, descending: bool, f
 
 def _sort(call: Call) -> list[Value]:
     xs = call.operands
+    if not xs:
+        call.wrong("there is nothing to sort")
     rank = xs[0].rank
     axis = call.integer("dimension", -1)
     axis += rank if axis < 0 else 0
     if any(x.shape != xs[0].shape for x in xs) or not 0 <= axis < max(rank, 1):
         call.wrong("all operands have one shape, and the axis is one of theirs")
-    body = regions.read_body(call, [dtype for x in xs for dtype in (x.dtype, x.dtype)])
+    body = regions.read_body(call, [dtype for x in xs for dtype in (x.dtype, x.dtype)], [bool_])
     if rank == 0 or xs[0].shape[axis] in (0, 1) or 0 in xs[0].shape:
         return list(xs)
     keys = _known(body)
@@ -169,11 +171,13 @@ def top_k(call: Call) -> list[Value]:
     """The largest elements of the last axis, and where they stood: the first of equals first, NaN before all."""
     (x,) = call.operands
     count, axis = call.integer("k"), x.rank - 1
+    if axis < 0 or not 0 <= count <= upper(x.shape[axis]):
+        call.wrong(f"there are no {count} elements")
     order = build.sort(x, axis, descending=True, indices=True, count=count)
     return [taken(x, order, axis), build.cast(order, call.type(1)[0])]
 
 
 ROWS: Final = {
-    **rows({"sort": Row(_sort, ("dimension", "is_stable"), "any comparator; unknown ones up to 4096 elements")}),
-    **rows({"top_k": Row(top_k, ("k",))}, "chlo"),
+    **rows({"sort": Row(_sort, ("dimension", "is_stable"), None, "any comparator; unknown ones up to 4096 elements")}),
+    **rows({"top_k": Row(top_k, ("k",), 1)}, "chlo"),
 }

@@ -130,12 +130,12 @@ def mulhi(a: Node, b: Node) -> Node:
     return build.bitcast(result, a.dtype)
 
 
-def _row(function: Callable[..., Node], note: str = "") -> Row:
-    return Row(lambda call: function(*call.operands), (), note)
+def _row(function: Callable[..., Node], operands: int = 1, note: str = "") -> Row:
+    return Row(lambda call: function(*call.operands), (), operands, note)
 
 
 def _plain(name: str) -> Row:
-    return Row(lambda call: build.unary(name, *call.operands))
+    return Row(lambda call: build.unary(name, *call.operands), (), 1)
 
 
 def _square(call: Call) -> Node:
@@ -148,13 +148,13 @@ ROWS: Final = rows(
         **{name: _plain(name) for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan")},
         **{name: _plain(name) for name in ("erf", "erfc", "lgamma", "digamma")},
         "erf_inv": _plain("erfinv"),
-        "square": Row(_square),
-        "conj": Row(lambda call: call.operands[0]),
-        "next_after": _row(_next_after),
-        "mulhi": _row(mulhi),
-        "bessel_i1e": _row(_widened(bessel_i1e), "4 ULP of float32"),
-        "zeta": _row(_widened(zeta), "1e-6 of float32"),
-        "polygamma": _row(_widened(polygamma), "1e-6 of float32"),
+        "square": Row(_square, (), 1),
+        "conj": Row(lambda call: call.operands[0], (), 1),
+        "next_after": _row(_next_after, 2),
+        "mulhi": _row(mulhi, 2),
+        "bessel_i1e": _row(_widened(bessel_i1e), 1, "4 ULP of float32"),
+        "zeta": _row(_widened(zeta), 2, "1e-6 of float32"),
+        "polygamma": _row(_widened(polygamma), 2, "1e-6 of float32"),
         "is_inf": _row(lambda x: build.eq(build.unary("abs", x), number(math.inf, x))),
         "is_pos_inf": _row(lambda x: build.eq(x, number(math.inf, x))),
         "is_neg_inf": _row(lambda x: build.eq(x, number(-math.inf, x))),

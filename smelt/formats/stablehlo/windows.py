@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smelt.dtypes import int64
+from smelt.dtypes import bool_, int64
 from smelt.formats.stablehlo import elementwise, folds, movement, regions
 from smelt.formats.stablehlo.rows import Call, Row, rows
 from smelt.graph import Node, build, identity, upper
@@ -20,7 +20,7 @@ def _select_and_scatter(call: Call) -> Node:
     if 0 in source.shape:
         return target
     places = _chosen(call, x, sizes, steps, pads)
-    scatter = regions.read_body(call, [x.dtype, x.dtype], 1)
+    scatter = regions.read_body(call, [x.dtype, x.dtype], [x.dtype], 1)
     op = regions.known(scatter)
     if op is None:
         call.refuse("a scatter with another body than add, mul, max or min")
@@ -35,7 +35,7 @@ def _chosen(call: Call, x: Node, sizes: tuple[int, ...], steps: tuple[int, ...],
     ones = [1] * x.rank
     nowhere = build.const(x.elements, int64)
     place = build.reshape(build.iota(x.elements, int64), x.shape)
-    selection = regions.read_body(call, [x.dtype, x.dtype])
+    selection = regions.read_body(call, [x.dtype, x.dtype], [bool_])
     a, b = selection.parameters
     fill = build.const(0, x.dtype)
     for direction, op in (("GE", "max"), ("LE", "min"), ("GT", "max"), ("LT", "min")):
@@ -67,7 +67,7 @@ def _rows(x: Node, axes: list[int]) -> Node:
 ROWS: Final = rows(
     {
         "select_and_scatter": Row(
-            _select_and_scatter, ("window_dimensions", "window_strides", "padding"), "any selection"
+            _select_and_scatter, ("window_dimensions", "window_strides", "padding"), 3, "any selection"
         )
     }
 )
