@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from smelt.dtypes import int32
+from smelt.dtypes import DType, bool_, int32
 from smelt.formats.stablehlo import loops
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import Branch, Loop, Node, Op, build, closed, constant_value, private_nodes, substituted, values_of
+from smelt.graph import (
+    Branch,
+    Loop,
+    Node,
+    Op,
+    Shape,
+    build,
+    closed,
+    constant_value,
+    private_nodes,
+    substituted,
+    values_of,
+)
 
 
 def _func_call(call: Call) -> list[Value]:
@@ -39,6 +51,7 @@ def _if(call: Call) -> list[Value]:
     if which.shape or not which.dtype.is_bool:
         call.wrong("it is decided by one bool")
     return _branch(
+        call,
         which,
         lambda: call.reading.region(call.region(0), [], call.scope),
         lambda: call.reading.region(call.region(1), [], call.scope),
@@ -65,10 +78,10 @@ def _tree(call: Call, index: Node, low: int, high: int) -> list[Value]:
         return call.reading.region(call.region(low), [], call.scope)
     middle = (low + high) // 2
     which = build.lt(index, build.const(middle, int32))
-    return _branch(which, lambda: _tree(call, index, low, middle), lambda: _tree(call, index, middle, high))
+    return _branch(call, which, lambda: _tree(call, index, low, middle), lambda: _tree(call, index, middle, high))
 
 
-def _branch(which: Node, yes: Callable[[], list[Value]], no: Callable[[], list[Value]]) -> list[Value]:
+def _branch(call: Call, which: Node, yes: Callable[[], list[Value]], no: Callable[[], list[Value]]) -> list[Value]:
     """What one of two functions without arguments gives; only the chosen one is computed."""
     if which.op is Op.CONST:
         return (yes if constant_value(which) else no)()
@@ -78,10 +91,17 @@ def _branch(which: Node, yes: Callable[[], list[Value]], no: Callable[[], list[V
         with private_nodes() as made:
             results.append(function())
             own.append(made)
+    if _types(results[0]) != _types(results[1]) or None in _types(results[0]):
+        call.wrong("its branches give different types")
     bodies = closed.close(results, [], own=own)
     if not results[0]:
         return []
     return list(values_of(Branch(*bodies.bodies), [which, *bodies.hoisted]))
+
+
+def _types(values: Sequence[Value]) -> list[tuple[DType, Shape] | None]:
+    """The types of tensors; None for other values."""
+    return [(x.dtype, x.shape) if isinstance(x, Node) else None for x in values]
 
 
 # --- loops
@@ -93,13 +113,13 @@ def _while(call: Call) -> list[Value]:
     if not all(isinstance(state, Node) for state in states):
         call.refuse("a loop whose values are no tensors")
     stand_ins = [stand_in(state.dtype, state.shape) for state in states]
-    [asked] = call.reading.region(call.region(0), stand_ins, call.scope)
+    tests = call.reading.region(call.region(0), stand_ins, call.scope)
     following = call.reading.region(call.region(1), stand_ins, call.scope)
-    for old, new in zip(states, following, strict=True):
-        if (old.dtype, old.shape) != (new.dtype, new.shape):
-            call.wrong("its values change their types")
-    if asked.dtype.is_integer or asked.shape:
+    if _types(following) != _types(states):
+        call.wrong("its values change their types")
+    if _types(tests) != [(bool_, ())]:
         call.wrong("its test gives one bool")
+    [asked] = tests
     found = loops.counted(states, stand_ins, asked, following)
     if found is not None:
         return list(found)

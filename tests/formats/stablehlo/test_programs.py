@@ -156,7 +156,7 @@ def test_check_computes_nothing() -> None:
 
 def meant(text: str, source: random.Random) -> str:
     """A text that is well formed and says something else: another number, operation, value or type somewhere."""
-    places = list(source.choice(PARTS).finditer(text))
+    places = list(source.choice(PARTS).finditer(text)) or list(PARTS[1].finditer(text))
     at = source.choice(places)
     new = source.choice(places).group() if source.random() < 0.6 else source.choice(OTHERS)
     return text[: at.start()] + new + text[at.end() :]
