@@ -27,10 +27,11 @@ class HostCall:
     dtypes: tuple[DType, ...]
 
     def __call__(self, arrays: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+        wide = [x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind != "i" else x for x in arrays]
         with np.errstate(all="ignore"):
-            found = ROUTINES[self.name](*arrays, **dict(self.parameters))
+            found = ROUTINES[self.name](*wide, **dict(self.parameters))
         return [
-            np.ascontiguousarray(np.broadcast_to(np.asarray(x), shape), dtype.numpy).reshape(shape)
+            np.ascontiguousarray(np.broadcast_to(np.asarray(x), shape).astype(dtype.numpy)).reshape(shape)
             for x, dtype, shape in zip(found, self.dtypes, shapes, strict=True)
         ]
 

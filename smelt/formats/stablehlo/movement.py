@@ -151,6 +151,8 @@ def _dimension_size(call: Call) -> Node:
     return build.size_node(call.operands[0].shape[axis], call.dtype)
 
 
+_DECLARED: Final = "where the declared type has all sizes"
+
 ROWS: Final = rows(
     {
         "constant": Row(_constant, ("value",), 0),
@@ -165,6 +167,9 @@ ROWS: Final = rows(
         "slice": Row(_slice, ("start_indices", "limit_indices", "strides"), 1),
         "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding"), 2),
         "concatenate": Row(_concatenate, ("dimension",)),
+        "dynamic_reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 2, _DECLARED),
+        "dynamic_broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 2, _DECLARED),
+        "dynamic_iota": Row(_iota, ("iota_dimension",), 1, _DECLARED),
         "get_dimension_size": Row(_dimension_size, ("dimension",), 1),
     }
 )

@@ -11,6 +11,7 @@ from smelt.formats.stablehlo import (
     folds,
     indexing,
     movement,
+    norms,
     products,
     sorts,
     special,
@@ -27,6 +28,7 @@ ROWS: Final[dict[str, Row]] = {
     **sorts.ROWS,
     **windows.ROWS,
     **special.ROWS,
+    **norms.ROWS,
     **calls.ROWS,
     **control.ROWS,
 }

@@ -179,3 +179,27 @@ def test_the_largest_with_nan(values: tuple[float, ...]) -> None:
       }
       return %0#1 : tensor<i32> }"""
     assert run(text, np.float32(values)) == [int(np.argmax(values))]
+
+
+def test_a_batch_norm_and_its_gradient() -> None:
+    types = "tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>"
+    settings = "<{epsilon = 1.000000e-03 : f32, feature_index = 1 : i64}>"
+    forward = sm.stablehlo.load(f"""func.func @main(%x: tensor<4x3xf32>, %s: tensor<3xf32>, %o: tensor<3xf32>)
+        -> ({types}) {{
+      %0:3 = "stablehlo.batch_norm_training"(%x, %s, %o) {settings} : ({types}) -> ({types})
+      return %0#0, %0#1, %0#2 : {types} }}""")
+    backward = sm.stablehlo.load(f"""func.func @main(%x: tensor<4x3xf32>, %s: tensor<3xf32>, %m: tensor<3xf32>,
+        %v: tensor<3xf32>, %g: tensor<4x3xf32>) -> ({types}) {{
+      %0:3 = "stablehlo.batch_norm_grad"(%x, %s, %m, %v, %g) {settings} :
+        (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4x3xf32>) -> ({types})
+      return %0#0, %0#1, %0#2 : {types} }}""")
+    x, s, o, g = (
+        np.random.default_rng(k).normal(size=n).astype(np.float32) for k, n in enumerate([(4, 3), 3, 3, (4, 3)])
+    )
+    result, mean, variance = interpreted(list(forward(x, s, o)))
+    np.testing.assert_allclose(mean, x.mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(variance, x.var(0), rtol=1e-5)
+    np.testing.assert_allclose(result, (x - mean) / np.sqrt(variance + 1e-3) * s + o, rtol=1e-4, atol=1e-5)
+    wanted = sm.vjp(lambda *args: forward(*args)[0], sm.asarray(x), sm.asarray(s), sm.asarray(o))[1](sm.asarray(g))
+    for a, b in zip(interpreted(list(backward(x, s, mean, variance, g))), interpreted(list(wanted)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
