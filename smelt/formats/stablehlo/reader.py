@@ -128,15 +128,14 @@ class Reading:
         known = self._types.get(kind)
         if known is not None:
             return known
-        where = "" if operation is None else f"{self.place(operation)}: {operation.name}: "
         if not isinstance(kind, Ranked):
-            raise ParseError(f"{where}{kind} is not the type of a tensor")
+            raise ParseError(f"{self._where(operation)}{kind} is not the type of a tensor")
         dtype = types.dtype_of(kind.element)
         if dtype is None:
-            message = f"{where}the element type {kind.element} is not supported"
+            message = f"{self._where(operation)}the element type {kind.element} is not supported"
             raise self._refusal(operation, kind.element, message)
         if None in kind.sizes:
-            raise self._refusal(operation, kind.element, f"{where}the sizes of {kind} are not known")
+            raise self._refusal(operation, kind.element, f"{self._where(operation)}the sizes of {kind} are not known")
         found = dtype, tuple(size or 0 for size in kind.sizes)
         self._types[kind] = found
         return found
@@ -147,15 +146,24 @@ class Reading:
 
     def _check(self, value: Node, kind: Ranked, what: str, operation: Operation | None = None) -> None:
         """Check a value against the type that the text declares."""
-        what = what if operation is None else f"{self.place(operation)}: {operation.name}"
         dtype = types.dtype_of(kind.element)
+        sizes = zip(value.shape, kind.sizes, strict=False)
+        fits = len(value.shape) == len(kind.sizes) and all(wanted in (None, size) for size, wanted in sizes)
+        if value.dtype is dtype and fits:
+            return
+        what = what or self._where(operation).removesuffix(": ")
         if dtype is None:
             raise self._refusal(operation, kind.element, f"{what}: the element type {kind.element} is not supported")
         if value.dtype is not dtype:
             raise DTypeError(f"{what} is {value.dtype}", rule=f"the text declares {kind}.")
-        sizes = zip(value.shape, kind.sizes, strict=False)
-        if len(value.shape) != len(kind.sizes) or any(wanted not in (None, size) for size, wanted in sizes):
+        if not fits:
             raise ShapeError(f"{what} has shape {shape_text(value.shape)}", rule=f"the text declares {kind}.")
+
+    def _where(self, operation: Operation | None) -> str:
+        """How a message about an operation begins. Finding the place takes a walk through the text, so nothing else
+        asks for it.
+        """
+        return "" if operation is None else f"{self.place(operation)}: {operation.name}: "
 
     def place(self, operation: Operation) -> mlir.Place:
         """Where an operation stands in the text."""
