@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from smelt.doors import rule as rule
     from smelt.formats import load as load
     from smelt.formats import save as save
+    from smelt.formats import stablehlo as stablehlo
     from smelt.nn.losses import cross_entropy as cross_entropy
     from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.callback import callback as callback
@@ -188,6 +189,8 @@ _PARTS = (
     "train",
 )  # loaded when first used, as well
 
+_INNER_PARTS = {"stablehlo": "smelt.formats.stablehlo"}
+
 __all__ = [
     "errors",
     "tree",
@@ -245,6 +248,7 @@ __all__ = [
     "nn",
     "optim",
     "train",
+    "stablehlo",
     "load",
     "profile",
     "save",
@@ -296,6 +300,8 @@ if not TYPE_CHECKING:  # a type checker must not take every name for one that is
     def __getattr__(name: str) -> Any:
         if name in _PARTS:
             return importlib.import_module(f"smelt.{name}")
+        if name in _INNER_PARTS:
+            return importlib.import_module(_INNER_PARTS[name])
         if name in _LAZY:
             value = getattr(importlib.import_module(_LAZY[name]), name)
             globals()[name] = value

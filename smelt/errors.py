@@ -157,6 +157,16 @@ class ParseError(SmeltError, ValueError):
     """Text that is not in the expected form."""
 
 
+class UnsupportedOp(SmeltError, NotImplementedError):
+    """An operation of a program in another form that smelt cannot compute. `name` is the operation, `line` and
+    `column` say where it stands in the text.
+    """
+
+    def __init__(self, message: str, name: str, line: int, column: int, *, rule: str = "", hint: str = "") -> None:
+        self.name, self.line, self.column = name, line, column
+        super().__init__(message, rule=rule, hint=hint)
+
+
 class MissingFileError(SmeltError, FileNotFoundError):
     """Files that are in none of the places where they are looked for."""
 

@@ -66,6 +66,11 @@ def test_a_class_shows_its_constructor_and_its_methods() -> None:
     assert lines("optim.md", "AdamW")[-1] == "Its other methods are those of [`sm.optim.Optimizer`](#optimizer)."
 
 
+def test_the_operations_of_stablehlo_are_those_of_the_tables() -> None:
+    module = script("generate_stablehlo")
+    assert module.PAGE.read_text(encoding="utf-8") == module.page()
+
+
 def test_other_names_are_told() -> None:
     assert lines("functional.md", "cross_entropy")[-1] == "Also: `sm.nn.losses.cross_entropy`."
     assert "`sm.cat`" in lines("functions.md", "concat")[-1]

@@ -1,0 +1,12 @@
+"""StableHLO programs as functions of tensors: `load` takes text, gives something to call.
+
+Takes what JAX and others print, in pretty or generic form; gives graphs of smelt's own operations. Always holds: an
+operation is computed as the specification defines it, or refused with its name and place; reading computes nothing.
+"""
+
+from smelt.errors import UnsupportedOp
+from smelt.formats.stablehlo.program import Imported, Signature, load
+from smelt.formats.stablehlo.reader import SPECIFICATION, XLA, Rules
+from smelt.formats.stablehlo.table import ROWS
+
+__all__ = ["ROWS", "SPECIFICATION", "XLA", "Imported", "Rules", "Signature", "UnsupportedOp", "load"]

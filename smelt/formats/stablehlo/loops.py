@@ -1,0 +1,174 @@
+"""Loops that count: `while i < n` with `i += 1` as a loop of known length that reads and writes slices.
+
+JAX prints every `scan` and `fori_loop` as such a `while`. Only a loop of known length can be differentiated in reverse,
+and slices that a loop knows of are read and written in place. What is looked for is built by the functions that read
+the text, and compared by identity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from smelt.dtypes import int64
+from smelt.formats.stablehlo import indexing
+from smelt.formats.stablehlo.rows import stand_in
+from smelt.graph import Loop, Node, Op, build, closed, constant_value, substituted, topological, upper, users, values_of
+
+_MOST = 1 << 62  # iterations
+
+
+class _While(NamedTuple):
+    """A loop: its first states, what stands for them in its body, and what the body gives."""
+
+    states: list[Node]
+    stand_ins: list[Node]
+    following: list[Node]
+
+
+class _Count(NamedTuple):
+    """The state that counts iterations, its first value, and how many there are."""
+
+    number: int
+    first: int
+    length: int
+
+
+def counted(
+    states: Sequence[Node], stand_ins: Sequence[Node], asked: Node, following: Sequence[Node]
+) -> list[Node] | None:
+    """The values of a loop, if it counts."""
+    loop = _While(list(states), list(stand_ins), list(following))
+    count = _count(loop, asked)
+    if count is None:
+        return None
+    rows = [_Rows.of(loop, count, reverse) for reverse in (False, True)]
+    found = rows[1] if len(rows[1].read) + len(rows[1].written) > len(rows[0].read) + len(rows[0].written) else rows[0]
+    return _built(loop, count, found)
+
+
+def _step(loop: _While, k: int) -> int | None:
+    """By how much a state grows in every iteration, if it is an integer that begins with a known number."""
+    old, new = loop.stand_ins[k], loop.following[k]
+    if old.shape or not old.dtype.is_integer or loop.states[k].op is not Op.CONST:
+        return None
+    if new.op is not Op.BINARY or new.attribute != "add" or old not in new.sources:
+        return None
+    step = new.sources[1] if new.sources[0] is old else new.sources[0]
+    return int(constant_value(step)) if step.op is Op.CONST else None
+
+
+def _count(loop: _While, asked: Node) -> _Count | None:
+    for k, stand_in_ in enumerate(loop.stand_ins):
+        if (
+            _step(loop, k) != 1
+            or asked.op is not Op.BINARY
+            or asked.attribute != "lt"
+            or asked.sources[0] is not stand_in_
+        ):
+            continue
+        bound = asked.sources[1]
+        if bound in loop.stand_ins:  # a bound that is handed on from iteration to iteration
+            at = loop.stand_ins.index(bound)
+            bound = loop.states[at] if loop.following[at] is bound else bound
+        if bound.op is Op.CONST:
+            first, last = int(constant_value(loop.states[k])), int(constant_value(bound))
+            return _Count(k, first, max(last - first, 0)) if last - first < _MOST else None
+    return None
+
+
+class _Rows(NamedTuple):
+    """States whose rows are read in turn, by the node that reads one; and those that are written in turn, with what is
+    written.
+    """
+
+    reverse: bool
+    read: dict[int, Node]
+    written: dict[int, Node]
+
+    @classmethod
+    def of(cls, loop: _While, count: _Count, reverse: bool) -> _Rows:
+        found = cls(reverse, {}, {})
+        if count.first != 0 or count.length == 0:
+            return found
+        i = loop.stand_ins[count.number]
+        one = build.const(1, i.dtype)
+        at = build.sub(build.sub(build.const(count.length, i.dtype), i), one) if reverse else i
+        readers = users(topological(loop.following))
+        given = Counter(loop.following)
+        for k, (old, new) in enumerate(zip(loop.stand_ins, loop.following, strict=True)):
+            if old.rank == 0 or old.shape[0] != count.length:
+                continue
+            reading = readers.get(old, [])
+            if new is old:
+                row = _row(old, at)
+                if row is not None and set(reading) == {row}:
+                    found.read[k] = row
+            elif new.op is Op.SCATTER and reading == [new] and not readers.get(new) and given[new] == 1:
+                update = new.sources[1]
+                if update is not old and new is _with_row(old, update, at):
+                    found.written[k] = update
+        return found
+
+
+def _row(x: Node, at: Node) -> Node | None:
+    """Row number `at`, as an array of one row."""
+    if x.shape[0] == 1 or any(not isinstance(size, int) or size == 0 for size in x.shape):
+        return None
+    return indexing.dynamic_slice(x, [at] * x.rank, [1, *(upper(size) for size in x.shape[1:])])
+
+
+def _with_row(x: Node, update: Node, at: Node) -> Node | None:
+    """x with row number `at` replaced."""
+    if x.shape[0] == 1 or update.shape != (1, *x.shape[1:]) or 0 in x.shape:
+        return None
+    return indexing.dynamic_update_slice(x, update, [at] * x.rank)
+
+
+def _built(loop: _While, count: _Count, rows: _Rows) -> list[Node]:
+    """The loop, with what counts along computed from the number of the iteration."""
+    iteration = stand_in(int64, ())
+    new: dict[Node, Node] = {}
+    results: dict[int, Node] = {}
+    slices: list[Node] = []
+    carried: list[int] = []
+    for k, (old, state) in enumerate(zip(loop.stand_ins, loop.states, strict=True)):
+        step = _step(loop, k)
+        if step is not None:
+            number = build.add(build.scale(build.cast(iteration, old.dtype), step), state)
+            new[old] = (
+                _bounded(build.cast(iteration, old.dtype), count, old) if (step, k) == (1, count.number) else number
+            )
+            last = (int(constant_value(state)) + step * count.length) & ((1 << old.dtype.bits) - 1)
+            results[k] = build.const(last, old.dtype)
+        elif k in rows.read:
+            slices.append(stand_in(old.dtype, old.shape[1:]))
+            new[rows.read[k]] = build.reshape(slices[-1], (1, *old.shape[1:]))
+            results[k] = state
+        elif loop.following[k] is old:
+            new[old] = state
+            results[k] = state
+        elif k not in rows.written:
+            carried.append(k)
+    inner = [loop.stand_ins[k] for k in carried]
+    written = list(rows.written)
+    updates = [build.reshape(rows.written[k], loop.stand_ins[k].shape[1:]) for k in written]
+    roots = substituted([*(loop.following[k] for k in carried), *updates], new)
+    if roots:
+        done = closed.close([roots], [*inner, *slices, iteration], at=len(inner))
+        attribute = Loop(done.bodies[0], None, len(carried), len(done.hoisted), len(slices), count.length, rows.reverse)
+        xs = [loop.states[k] for k in rows.read]
+        given = values_of(attribute, [*(loop.states[k] for k in carried), *done.hoisted, *xs])
+    else:
+        given = []
+    values = dict(zip((*carried, *written), given, strict=True))
+    results.update(values)
+    return [results[k] for k in range(len(loop.states))]
+
+
+def _bounded(turn: Node, count: _Count, old: Node) -> Node:
+    """The counter, showing between which numbers it lies: indexing by it is known to stay inside then."""
+    low, high = (build.const(n, old.dtype) for n in (0, max(count.length - 1, 0)))
+    inside = build.minimum(build.maximum(turn, low), high)
+    return inside if count.first == 0 else build.add(inside, build.const(count.first, old.dtype))

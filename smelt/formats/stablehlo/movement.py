@@ -1,0 +1,175 @@
+"""Constants, and operations that only move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from smelt.formats.mlir import Dense, Ranked, Resource
+from smelt.formats.stablehlo import types
+from smelt.formats.stablehlo.rows import Call, Row, rows
+from smelt.graph import IndexLike, Node, build
+from smelt.tensor import interop
+
+
+def constant_node(array: Any, dtype: Any, shape: Any) -> Node:
+    """An array as a node: a scalar is a number in the graph, anything larger a tensor beside it."""
+    if array.size == 1:
+        return build.const(array.reshape(())[()].item(), dtype, shape)
+    return interop.to_node(array, "constant", dtype)
+
+
+def _constant(call: Call) -> Node:
+    known = call.reading.constants.get(id(call.operation))
+    if known is not None:
+        return known
+    value, (dtype, shape) = call.attribute("value"), call.type()
+    if isinstance(value, Resource):
+        data = call.reading.module.resources.get(value.key)
+        if data is None or not isinstance(value.type, Ranked):
+            call.wrong(f"there is no resource {value.key}")
+        value = Dense(value.type, False, data)
+    if not isinstance(value, Dense) or (not value.data and 0 not in shape):
+        call.refuse("a constant of another kind than dense<…>")
+    if 0 in shape:
+        return build.const(0, dtype, shape)
+    node = constant_node(types.array(value), dtype, shape)
+    call.reading.constants[id(call.operation)] = node
+    return node
+
+
+def _iota(call: Call) -> Node:
+    dtype, shape = call.type()
+    axis = call.integer("iota_dimension")
+    if not 0 <= axis < len(shape):
+        call.wrong(f"there is no axis {axis}")
+    return iota(dtype, shape, axis)
+
+
+def iota(dtype: Any, shape: Sequence[IndexLike], axis: int) -> Node:
+    """The position along an axis, everywhere."""
+    row = build.iota(shape[axis], dtype)
+    return along(row, tuple(shape), axis)
+
+
+def along(row: Node, shape: tuple[IndexLike, ...], axis: int) -> Node:
+    """A vector laid along one axis of a shape."""
+    placed = build.reshape(row, tuple(size if k == axis else 1 for k, size in enumerate(shape)))
+    return build.expand(placed, shape)
+
+
+def placed(x: Node, shape: tuple[IndexLike, ...], axes: Sequence[int]) -> Node:
+    """x with its axes at the places of these axes of a shape, and repeated along all others."""
+    if list(axes) != sorted(axes):
+        order = sorted(range(len(axes)), key=lambda k: axes[k])
+        x, axes = build.permute(x, order), [axes[k] for k in order]
+    sizes: list[IndexLike] = [1] * len(shape)
+    for size, axis in zip(x.shape, axes, strict=True):
+        sizes[axis] = size
+    return build.expand(build.reshape(x, tuple(sizes)), shape)
+
+
+def _broadcast_in_dim(call: Call) -> Node:
+    axes = call.integers("broadcast_dimensions")
+    if len(axes) != call.operands[0].rank or any(not 0 <= axis < len(call.shape) for axis in axes):
+        call.wrong(f"the axes {list(axes)} do not fit {len(call.shape)} axes")
+    return placed(call.operands[0], call.shape, axes)
+
+
+def _broadcast(call: Call) -> Node:
+    return build.broadcast_to(call.operands[0], call.shape)
+
+
+def reverse(x: Node, axes: Sequence[int]) -> Node:
+    """The elements along some axes from the last to the first."""
+    if not axes or 0 in x.shape:
+        return x
+    return build.slice_(x, [(size - 1, size, -1) if k in axes else (0, size, 1) for k, size in enumerate(x.shape)])
+
+
+def cut(x: Node, spans: Sequence[tuple[int, int]]) -> Node:
+    """Elements from a start up to a limit, on each axis."""
+    return build.slice_(x, [(start, limit - start, 1) for start, limit in spans])
+
+
+def _slice(call: Call) -> Node:
+    (x,) = call.operands
+    starts, limits = call.integers("start_indices"), call.integers("limit_indices")
+    steps = call.integers("strides", [1] * x.rank)
+    if len(starts) != x.rank or len(limits) != x.rank:
+        call.wrong(f"its spans do not fit {x.rank} axes")
+    for start, limit, step, size in zip(starts, limits, steps, x.shape, strict=True):
+        if not 0 <= start <= limit or step < 1 or (isinstance(size, int) and limit > size):
+            call.wrong(f"{start}:{limit}:{step} is no part of an axis of {size}")
+    return build.slice_(x, [(a, -(-(b - a) // s), s) for a, b, s in zip(starts, limits, steps, strict=True)])
+
+
+def spread_out(x: Node, gaps: Sequence[int], fill: Node) -> Node:
+    """So many elements `fill` between each two elements of an axis."""
+    for axis, gap in enumerate(gaps):
+        size = x.shape[axis]
+        if gap == 0 or size in (0, 1):
+            continue
+        wide = build.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+        wide = build.pad(wide, [(0, gap if k == axis + 1 else 0) for k in range(wide.rank)], fill)
+        joined = build.reshape(wide, (*x.shape[:axis], size * (gap + 1), *x.shape[axis + 1 :]))
+        length = size * (gap + 1) - gap
+        x = build.slice_(joined, [(0, length if k == axis else n, 1) for k, n in enumerate(joined.shape)])
+    return x
+
+
+def padded(x: Node, pairs: Sequence[tuple[int, int]], fill: Node) -> Node:
+    """Elements added at both ends of each axis, or cut off where a number is negative."""
+    x = build.pad(x, [(max(low, 0), max(high, 0)) for low, high in pairs], fill)
+    spans = []
+    for (low, high), size in zip(pairs, x.shape, strict=True):
+        start, end = max(-low, 0), max(-high, 0)
+        spans.append(
+            (start, max(size - start - end, 0), 1) if isinstance(size, int) else (start, size - start - end, 1)
+        )
+    return build.slice_(x, [(0 if size == 0 else start, size, step) for start, size, step in spans])
+
+
+def _pad(call: Call) -> Node:
+    x, fill = call.operands
+    zeros = [0] * x.rank
+    low, high = call.integers("edge_padding_low", zeros), call.integers("edge_padding_high", zeros)
+    gaps = call.integers("interior_padding", zeros)
+    if min(gaps, default=0) < 0:
+        call.wrong("interior padding is negative")
+    return padded(spread_out(x, gaps, fill), list(zip(low, high, strict=True)), fill)
+
+
+def _concatenate(call: Call) -> Node:
+    return build.concat(call.operands, call.integer("dimension"))
+
+
+def _dimension_size(call: Call) -> Node:
+    axis = call.integer("dimension")
+    if not 0 <= axis < call.operands[0].rank:
+        call.wrong(f"there is no axis {axis}")
+    return build.size_node(call.operands[0].shape[axis], call.dtype)
+
+
+_DECLARED: Final = "where the declared type has all sizes"
+
+ROWS: Final = rows(
+    {
+        "constant": Row(_constant, ("value",), 0),
+        "iota": Row(_iota, ("iota_dimension",), 0),
+        "reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 1),
+        "transpose": Row(
+            lambda call: build.permute(call.operands[0], call.integers("permutation")), ("permutation",), 1
+        ),
+        "broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 1),
+        "broadcast": Row(_broadcast, ("broadcast_sizes",), 1),
+        "reverse": Row(lambda call: reverse(call.operands[0], call.integers("dimensions")), ("dimensions",), 1),
+        "slice": Row(_slice, ("start_indices", "limit_indices", "strides"), 1),
+        "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding"), 2),
+        "concatenate": Row(_concatenate, ("dimension",)),
+        "dynamic_reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 2, _DECLARED),
+        "dynamic_broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 2, _DECLARED),
+        "dynamic_iota": Row(_iota, ("iota_dimension",), 1, _DECLARED),
+        "get_dimension_size": Row(_dimension_size, ("dimension",), 1),
+    }
+)

@@ -1,0 +1,192 @@
+"""Products of matrices and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Final, NamedTuple
+
+from smelt import dtypes
+from smelt.dtypes import DType
+from smelt.formats.stablehlo import movement
+from smelt.formats.stablehlo.elementwise import convert
+from smelt.formats.stablehlo.rows import Call, Row, rows
+from smelt.graph import Node, build, upper
+
+# Types in which an `algorithm` may ask for its operands.
+_ALGORITHM_TYPES: Final = {"f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2"}
+
+
+def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: Sequence[int], dtype: DType) -> Node:
+    """A contraction of operands of any types, summed as and given in `dtype`; that of bools is whether any pair is."""
+    if dtype.is_bool or (a.dtype.is_bool and b.dtype.is_bool):
+        a, b = (build.cast(x, dtypes.int32) for x in (a, b))
+        return convert(build.contract(a, b, left, right, out, dtypes.int32), dtype)
+    if a.dtype is not b.dtype:
+        common = _wider(a.dtype, b.dtype)
+        a, b = build.cast(a, common), build.cast(b, common)
+    if a.dtype.is_float and not dtype.is_float:
+        return build.cast(build.contract(a, b, left, right, out), dtype)
+    wide = dtypes.sum_dtype(dtype)
+    return build.cast(build.contract(a, b, left, right, out, wide), dtype)
+
+
+def _wider(a: DType, b: DType) -> DType:
+    if a in dtypes.STORAGE or b in dtypes.STORAGE:
+        a, b = dtypes.sum_dtype(a), dtypes.sum_dtype(b)
+    return dtypes.promote(a, b)
+
+
+def _checked_algorithm(call: Call) -> None:
+    """An algorithm in a type that is no narrower than what is computed here is one that is followed."""
+    algorithm = call.attribute("algorithm")
+    if algorithm is None:
+        return
+    for field in ("lhs_precision_type", "rhs_precision_type", "accumulation_type"):
+        wanted = str(algorithm.get(field, "")) if hasattr(algorithm, "get") else ""
+        if wanted not in _ALGORITHM_TYPES:
+            call.refuse(f"an algorithm with the type {wanted or algorithm}")
+
+
+def _dot_general(call: Call) -> Node:
+    a, b = call.operands
+    _checked_algorithm(call)
+    numbers = call.coded("dot_dimension_numbers")
+    batch, inner = (
+        (tuple(numbers.get(f"lhs_{kind}_dimensions", ())), tuple(numbers.get(f"rhs_{kind}_dimensions", ())))
+        for kind in ("batching", "contracting")
+    )
+    pairs = list(zip((*batch[0], *inner[0]), (*batch[1], *inner[1]), strict=False))
+    if len(batch[0]) != len(batch[1]) or len(inner[0]) != len(inner[1]):
+        call.wrong("its axes do not come in pairs")
+    if any(not (0 <= i < a.rank and 0 <= j < b.rank) for i, j in pairs):
+        call.wrong("it names an axis that an operand does not have")
+    left = list(range(a.rank))
+    fresh = count(a.rank)
+    joined = {j: left[i] for i, j in pairs}
+    right = [joined[j] if j in joined else next(fresh) for j in range(b.rank)]
+    free = [i for i in range(a.rank) if i not in (*batch[0], *inner[0])]
+    other = [j for j in range(b.rank) if j not in joined]
+    out = [*batch[0], *free, *(right[j] for j in other)]
+    return contract(a, b, left, right, out, call.dtype)
+
+
+def _dot(call: Call) -> Node:
+    a, b = call.operands
+    left = list(range(a.rank))
+    right = [a.rank - 1, *range(a.rank, a.rank + b.rank - 1)]
+    return contract(a, b, left, right, [*left[:-1], *right[1:]], call.dtype)
+
+
+class Numbers(NamedTuple):
+    """Where the axes of a convolution are: batch (or output), feature (or input), then the spatial ones."""
+
+    image: tuple[int, ...]
+    kernel: tuple[int, ...]
+    result: tuple[int, ...]
+
+
+def _numbers(call: Call) -> Numbers:
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`, or the same in fields."""
+    coded = call.coded("dimension_numbers")
+    if coded.fields:
+        return _from_fields(call)
+    lists: list[list[str]] = []
+    for word in coded.words:
+        if word == "[":
+            lists.append([])
+        elif lists and word not in ("]", ",", "x", "->", "]x["):
+            lists[-1].append(word)
+    if len(lists) != 3:
+        call.wrong("its numbers of axes are written as in [b, 0, f]x[0, i, o]->[b, 0, f]")
+    return Numbers(*(_order(call, names, first) for names, first in zip(lists, ("bf", "oi", "bf"), strict=True)))
+
+
+def _order(call: Call, names: list[str], first: str) -> tuple[int, ...]:
+    """The axes by what they are: the two with letters, then those with numbers."""
+    wanted = [*first, *map(str, range(len(names) - 2))]
+    if sorted(names) != sorted(wanted):
+        call.wrong(f"the axes {names} should be {wanted}")
+    return tuple(names.index(name) for name in wanted)
+
+
+def _from_fields(call: Call) -> Numbers:
+    coded = call.coded("dimension_numbers")
+    found = []
+    for side, first, second in (
+        ("input", "batch", "feature"),
+        ("kernel", "output_feature", "input_feature"),
+        ("output", "batch", "feature"),
+    ):
+        spatial = coded.get(f"{side}_spatial_dimensions", ())
+        found.append((coded.get(f"{side}_{first}_dimension"), coded.get(f"{side}_{second}_dimension"), *spatial))
+    if any(not isinstance(n, int) for axes in found for n in axes):
+        call.wrong("its numbers of axes are not complete")
+    return Numbers(*found)
+
+
+def _convolution(call: Call) -> Node:
+    x, w = call.operands
+    numbers = _numbers(call)
+    count_ = x.rank - 2
+    ones = [1] * count_
+    steps, gaps = call.integers("window_strides", ones), call.integers("lhs_dilation", ones)
+    dilations = call.integers("rhs_dilation", ones)
+    pads = call.pairs("padding", count_)
+    groups, batches = call.integer("feature_group_count", 1), call.integer("batch_group_count", 1)
+    if min((*steps, *gaps, *dilations, groups, batches), default=1) < 1:
+        call.wrong("strides, dilations and groups are positive")
+    turned = call.attribute("window_reversal")
+    reversal = (
+        [bool(v) for v in turned.values]
+        if hasattr(turned, "values")
+        else [bool(v) for v in call.integers("window_reversal", [0] * count_)]
+    )
+    x, w = build.permute(x, numbers.image), build.permute(w, numbers.kernel)
+    w = movement.reverse(w, [2 + k for k, flag in enumerate(reversal) if flag])
+    zero = build.const(0, x.dtype)
+    x = movement.spread_out(x, [0, 0, *(gap - 1 for gap in gaps)], zero)
+    x = movement.padded(x, [(0, 0), (0, 0), *pads], zero)
+    order = sorted(range(x.rank), key=lambda k: numbers.result[k])
+    if 0 in call.shape or 0 in x.shape or 0 in w.shape:
+        return build.const(0, call.dtype, call.shape)
+    for k in range(count_):
+        x = build.window(x, 2 + k, upper(w.shape[2 + k]), steps[k], dilations[k])
+    return build.permute(_grouped(call, x, w, groups, batches, count_), order)
+
+
+def _grouped(call: Call, x: Node, w: Node, groups: int, batches: int, count_: int) -> Node:
+    """Windows (b, f, out…, window…) with kernels (o, i, window…): (b, o, out…)."""
+    outer = [100 + k for k in range(count_)]
+    inner = [200 + k for k in range(count_)]
+    spatial = x.shape[2 : 2 + count_]
+    if groups == batches == 1:
+        return contract(x, w, [0, 1, *outer, *inner], [2, 1, *inner], [0, 2, *outer], call.dtype)
+    b, f, (o, i) = x.shape[0], x.shape[1], w.shape[:2]
+    if (upper(f) % groups, upper(o) % groups, upper(b) % batches, upper(o) % batches) != (0, 0, 0, 0):
+        call.wrong("groups do not divide the features")
+    if groups > 1:
+        x = build.reshape(x, (b, groups, upper(f) // groups, *x.shape[2:]))
+        w = build.reshape(w, (groups, upper(o) // groups, i, *w.shape[2:]))
+        out = contract(x, w, [0, 3, 1, *outer, *inner], [3, 2, 1, *inner], [0, 3, 2, *outer], call.dtype)
+        return build.reshape(out, (b, o, *spatial))
+    x = build.reshape(x, (batches, upper(b) // batches, *x.shape[1:]))
+    w = build.reshape(w, (batches, upper(o) // batches, i, *w.shape[2:]))
+    out = contract(x, w, [3, 0, 1, *outer, *inner], [3, 2, 1, *inner], [0, 3, 2, *outer], call.dtype)
+    return build.reshape(out, (upper(b) // batches, o, *spatial))
+
+
+ROWS: Final = rows(
+    {
+        "dot_general": Row(_dot_general, ("dot_dimension_numbers", "algorithm"), 2, "any precision is the full one"),
+        "dot": Row(_dot, (), 2),
+        "convolution": Row(
+            _convolution,
+            (
+                *("dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation"),
+                *("window_reversal", "feature_group_count", "batch_group_count"),
+            ),
+            2,
+        ),
+    }
+)

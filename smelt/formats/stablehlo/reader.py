@@ -1,0 +1,178 @@
+"""Functions of a module as graphs: every operation is read by the row that its name has in the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from smelt.dtypes import DType
+from smelt.errors import ArgumentError, DTypeError, ParseError, ShapeError, SmeltError, UnsupportedOp
+from smelt.formats import mlir
+from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
+from smelt.formats.stablehlo import types
+from smelt.formats.stablehlo.rows import Call, Row, Scope, Value
+from smelt.graph import Node, Shape, shape_text
+
+
+class Rules(NamedTuple):
+    """Where authorities disagree. `whole_windows`: a scatter's window that lies partly outside is dropped as a whole,
+    as XLA has it; otherwise element by element, as the specification says.
+    """
+
+    whole_windows: bool
+
+
+SPECIFICATION: Final = Rules(whole_windows=False)
+XLA: Final = Rules(whole_windows=True)
+
+_DEPTH = 200  # calls in each other
+_ENDS: Final = frozenset({"stablehlo.return", "func.return", "return", "mhlo.return"})
+
+
+class Reading:
+    """A module that is being read; what has been found out is remembered."""
+
+    def __init__(
+        self, module: Module, table: dict[str, Row], rules: Rules = SPECIFICATION, limits: Limits = LIMITS
+    ) -> None:
+        self.module, self.table, self.rules, self.limits = module, table, rules, limits
+        self.constants: dict[int, Node] = {}  # by the identity of their operations
+        self._types: dict[Type, tuple[DType, Shape]] = {}
+        self._depth = self._calls = 0
+
+    # --- functions and regions
+
+    def function(self, name: str, values: Sequence[Value], operation: Operation | None = None) -> list[Value]:
+        """What a function gives for some values."""
+        function = self.module.functions.get(name)
+        if function is None or function.body is None:
+            where = "" if operation is None else f"{self.place(operation)}: "
+            raise ParseError(f"{where}the module has no function called {name!r} with a body")
+        self._depth += 1
+        self._calls += 1
+        if self._depth > _DEPTH or self._calls > self.limits.calls:
+            raise ParseError(f"calls of {name!r} do not end", rule=f"at most {_DEPTH} functions call each other.")
+        self._check_given(function, values)
+        results = self.region(function.body, values, {})
+        self._depth -= 1
+        return results
+
+    def _check_given(self, function: Function, values: Sequence[Value]) -> None:
+        if len(values) != len(function.arguments):
+            raise ArgumentError(
+                f"{function.name}: {len(values)} values are given", rule=f"it takes {len(function.arguments)}."
+            )
+        for argument, value in zip(function.arguments, values, strict=True):
+            if isinstance(argument.type, Ranked) and isinstance(value, Node):
+                self._check(value, argument.type, f"{function.name}: {argument.name}")
+
+    def region(self, region: Region, values: Sequence[Value], scope: Scope) -> list[Value]:
+        """What the only block of a region gives; what it does not define is found in the scope around it."""
+        if len(region.blocks) != 1:
+            raise ParseError("a body has several blocks", rule="StableHLO has no jumps between blocks.")
+        [block] = region.blocks
+        if len(values) != len(block.arguments):
+            raise ParseError(f"a body takes {len(block.arguments)} values, and is given {len(values)}")
+        inner = dict(scope)
+        inner.update(zip((argument.name for argument in block.arguments), values, strict=True))
+        for operation in block.operations:
+            if operation.name in _ENDS:
+                return [self._operand(operation, name, inner) for name in operation.operands]
+            self._step(operation, inner)
+        return []
+
+    def _operand(self, operation: Operation, name: str, scope: Scope) -> Value:
+        try:
+            return scope[name]
+        except KeyError:
+            raise ParseError(f"{self.place(operation)}: {operation.name}: there is no value {name} here") from None
+
+    def _step(self, operation: Operation, scope: Scope) -> None:
+        """Read one operation, and note its results."""
+        row = self.table.get(operation.name)
+        if row is None:
+            raise self.unsupported(operation, "there is no row for it")
+        operands = [self._operand(operation, name, scope) for name in operation.operands]
+        if row.operands is not None and len(operands) != row.operands:
+            message = f"it has {len(operands)} operands, and should have {row.operands}"
+            raise ParseError(f"{self.place(operation)}: {operation.name}: {message}")
+        if row.tensors and not all(isinstance(value, Node) for value in operands):
+            raise ParseError(f"{self.place(operation)}: {operation.name}: an operand is no tensor")
+        try:
+            given = row.function(Call(self, operation, operands, scope))
+        except (ParseError, UnsupportedOp):
+            raise
+        except SmeltError as error:
+            if str(error).startswith("line "):
+                raise
+            # The kind of the mistake stays; its place is one of the text's.
+            kind = type(error) if type(error) in _RELOCATED else ShapeError
+            raise kind(f"{self.place(operation)}: {operation.name}: {error.told}") from error
+        results: Sequence[Value] = [given] if isinstance(given, Node) else given
+        if len(results) != len(operation.results):
+            raise ParseError(
+                f"{self.place(operation)}: {operation.name} gives {len(results)} values, "
+                f"and {len(operation.results)} are named"
+            )
+        for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
+            if isinstance(value, Node) and isinstance(kind_, Ranked):
+                known = self._types.get(kind_)
+                if known is None or known != (value.dtype, value.shape):
+                    self._check(value, kind_, "", operation)
+            scope[name] = value
+
+    # --- types and places
+
+    def type(self, operation: Operation | None, kind: Type) -> tuple[DType, Shape]:
+        """A type's dtype and shape, which must be known."""
+        known = self._types.get(kind)
+        if known is not None:
+            return known
+        if not isinstance(kind, Ranked):
+            raise ParseError(f"{self._where(operation)}{kind} is not the type of a tensor")
+        dtype = types.dtype_of(kind.element)
+        if dtype is None:
+            message = f"{self._where(operation)}the element type {kind.element} is not supported"
+            raise self._refusal(operation, kind.element, message)
+        if None in kind.sizes:
+            raise self._refusal(operation, kind.element, f"{self._where(operation)}the sizes of {kind} are not known")
+        found = dtype, tuple(size or 0 for size in kind.sizes)
+        self._types[kind] = found
+        return found
+
+    def _refusal(self, operation: Operation | None, name: str, message: str) -> UnsupportedOp:
+        at = mlir.Place(0, 0) if operation is None else self.place(operation)
+        return UnsupportedOp(message, name if operation is None else operation.name, at.line, at.column)
+
+    def _check(self, value: Node, kind: Ranked, what: str, operation: Operation | None = None) -> None:
+        """Check a value against the type that the text declares."""
+        dtype = types.dtype_of(kind.element)
+        sizes = zip(value.shape, kind.sizes, strict=False)
+        fits = len(value.shape) == len(kind.sizes) and all(wanted in (None, size) for size, wanted in sizes)
+        if value.dtype is dtype and fits:
+            return
+        what = what or self._where(operation).removesuffix(": ")
+        if dtype is None:
+            raise self._refusal(operation, kind.element, f"{what}: the element type {kind.element} is not supported")
+        if value.dtype is not dtype:
+            raise DTypeError(f"{what} is {value.dtype}", rule=f"the text declares {kind}.")
+        if not fits:
+            raise ShapeError(f"{what} has shape {shape_text(value.shape)}", rule=f"the text declares {kind}.")
+
+    def _where(self, operation: Operation | None) -> str:
+        """How a message about an operation begins. Finding the place takes a walk through the text, so nothing else
+        asks for it.
+        """
+        return "" if operation is None else f"{self.place(operation)}: {operation.name}: "
+
+    def place(self, operation: Operation) -> mlir.Place:
+        """Where an operation stands in the text."""
+        return mlir.place(self.module.text, operation.at)
+
+    def unsupported(self, operation: Operation, reason: str, hint: str = "") -> UnsupportedOp:
+        """The error about a legal operation that cannot be read."""
+        at = self.place(operation)
+        return UnsupportedOp(f"{at}: {operation.name}: {reason}", operation.name, at.line, at.column, hint=hint)
+
+
+_RELOCATED: Final[frozenset[Any]] = frozenset({ShapeError, DTypeError, ArgumentError})

@@ -1,0 +1,107 @@
+"""Bodies of reductions, scatters and sorts: graphs of scalars, recognized or applied to whole tensors.
+
+A body is read by the same rows as everything else, so a body that computes what a known function computes *is* that
+function's graph: they are compared by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from smelt.derive import batch
+from smelt.dtypes import DType
+from smelt.formats.stablehlo.elementwise import FUNCTIONS
+from smelt.formats.stablehlo.rows import Call, stand_in
+from smelt.graph import ELEMENTWISE, Node, Op, Shape, build, made, product_of, topological
+
+
+class Body(NamedTuple):
+    """A graph of scalars: what it gives for its parameters."""
+
+    parameters: list[Node]
+    roots: list[Node]
+
+
+def read_body(call: Call, dtypes: Sequence[DType], gives: Sequence[DType], k: int = 0) -> Body:
+    """Region number k of an operation, whose arguments and results are scalars of these dtypes."""
+    parameters = [stand_in(dtype, ()) for dtype in dtypes]
+    roots = call.reading.region(call.region(k), parameters, call.scope)
+    found = [(root.dtype, root.shape) if isinstance(root, Node) else None for root in roots]
+    if found != [(dtype, ()) for dtype in gives]:
+        call.wrong(f"its body should give scalars: {', '.join(map(str, gives))}")
+    return Body(parameters, roots)
+
+
+# What reductions, scans and scatters of the graph can do, by the function of two scalars.
+_KNOWN: Final[dict[str, str]] = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
+_KNOWN_ON_BOOLS: Final[dict[str, str]] = {"max": "or", "min": "and"}
+
+
+def known(body: Body) -> str | None:
+    """The reduction that a body of two scalars is: add, mul, max or min; of bools, or is max and and is min."""
+    (a, b), roots = body.parameters, body.roots
+    if len(roots) != 1 or a.dtype is not b.dtype:
+        return None
+    for op, name in (_KNOWN_ON_BOOLS if a.dtype.is_bool else {}).items():
+        if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
+            return op
+    for op, name in _KNOWN.items():
+        if a.dtype.is_bool and op in ("add", "mul"):
+            continue
+        if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
+            return op
+    return None
+
+
+def split(body: Body, count: int) -> list[Body] | None:
+    """A body of `count` pairs as one body for each, if no result depends on another pair."""
+    parts: list[Body] = []
+    for k, root in enumerate(body.roots):
+        own = [body.parameters[k], body.parameters[count + k]]
+        others = set(body.parameters) - set(own)
+        if others & set(topological([root], through_leaves=True)):
+            return None
+        parts.append(Body(own, [root]))
+    return parts
+
+
+def lifted(body: Body, arguments: Sequence[Node]) -> list[Node]:
+    """What a body gives for whole tensors of one shape, element by element."""
+    shape = arguments[0].shape
+    new = dict(zip(body.parameters, arguments, strict=True))
+    order = topological(body.roots, through_leaves=True, known=new)
+    dependent = set(body.parameters)
+    for node in order:
+        if not dependent.isdisjoint(node.sources):
+            dependent.add(node)
+    if any(node in dependent and node.op not in ELEMENTWISE for node in order):
+        return _batched(body, arguments, shape)
+    for node in order:
+        if node in dependent:
+            sources = tuple([_spread(new.get(source, source), shape) for source in node.sources])
+            new[node] = made(node.op, node.dtype, shape, sources, node.attribute)
+    return [_spread(new.get(root, root), shape) for root in body.roots]
+
+
+def _spread(node: Node, shape: Shape) -> Node:
+    return node if node.shape == shape else build.broadcast_to(node, shape)
+
+
+def _batched(body: Body, arguments: Sequence[Node], shape: Shape) -> list[Node]:
+    """Bodies with loops and the like: all elements are one batch."""
+    size = product_of(shape)
+    flat = [build.reshape(x, (size,)) for x in arguments]
+    given = dict(zip(body.parameters, flat, strict=True))
+    return [build.reshape(x, shape) for x in batch.batch(body.roots, given, size)]
+
+
+Combine = Callable[[Sequence[Node], Sequence[Node]], list[Node]]
+
+
+def combining(body: Body) -> Combine:
+    """A body of pairs as a function of all left and all right tensors."""
+    return lambda left, right: lifted(body, [*left, *right])
+
+
+__all__ = ["Body", "Combine", "Op", "combining", "known", "lifted", "read_body", "split"]

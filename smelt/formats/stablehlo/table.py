@@ -1,0 +1,34 @@
+"""All operations that are read, by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smelt.formats.stablehlo import (
+    calls,
+    control,
+    elementwise,
+    folds,
+    indexing,
+    movement,
+    norms,
+    products,
+    sorts,
+    special,
+    windows,
+)
+from smelt.formats.stablehlo.rows import Row
+
+ROWS: Final[dict[str, Row]] = {
+    **elementwise.ROWS,
+    **movement.ROWS,
+    **products.ROWS,
+    **folds.ROWS,
+    **indexing.ROWS,
+    **sorts.ROWS,
+    **windows.ROWS,
+    **special.ROWS,
+    **norms.ROWS,
+    **calls.ROWS,
+    **control.ROWS,
+}

@@ -1,0 +1,116 @@
+"""Loops that count become loops of known length, and give the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.graph import Loop, Op, topological
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+def loop(body: str, *, bound: str = "4", first: str = "0", extra: str = "") -> sm.stablehlo.Imported:
+    """`while i < bound` over i, x (4, 3), carry (3) and ys (4, 3)."""
+    states = "tensor<i32>, tensor<4x3xf32>, tensor<3xf32>, tensor<4x3xf32>"
+    return sm.stablehlo.load(f"""
+    func.func @main(%x: tensor<4x3xf32>, %start: tensor<3xf32>) -> (tensor<3xf32>, tensor<4x3xf32>, tensor<i32>) {{
+      %first = stablehlo.constant dense<{first}> : tensor<i32>
+      %zero = stablehlo.constant dense<0.0> : tensor<4x3xf32>
+      {extra}
+      %0:4 = stablehlo.while(%i = %first, %xs = %x, %c = %start, %ys = %zero) : {states}
+      cond {{
+        %bound = stablehlo.constant dense<{bound}> : tensor<i32>
+        %1 = stablehlo.compare LT, %i, %bound, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %1 : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %n = stablehlo.constant dense<0> : tensor<i32>
+        {body}
+        %next = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %next, %xs, %carry, %all : {states}
+      }}
+      return %0#2, %0#3, %0#0 : tensor<3xf32>, tensor<4x3xf32>, tensor<i32>
+    }}""")
+
+
+SCAN = """
+        %row = stablehlo.dynamic_slice %xs, AT, %n, sizes = [1, 3] :
+          (tensor<4x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x3xf32>
+        %v = stablehlo.reshape %row : (tensor<1x3xf32>) -> tensor<3xf32>
+        %carry = stablehlo.add %c, %v : tensor<3xf32>
+        %p = stablehlo.multiply %c, %v : tensor<3xf32>
+        %y = stablehlo.broadcast_in_dim %p, dims = [1] : (tensor<3xf32>) -> tensor<1x3xf32>
+        %all = stablehlo.dynamic_update_slice %ys, %y, AT, %n :
+          (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<4x3xf32>"""
+BACK = """
+        %length = stablehlo.constant dense<4> : tensor<i32>
+        %rest = stablehlo.subtract %length, %i : tensor<i32>
+        %at = stablehlo.subtract %rest, %one : tensor<i32>"""
+
+
+def the_loop(program: sm.stablehlo.Imported) -> Loop:
+    [found] = [node.attribute for node in topological(program.graph()) if node.op is Op.LOOP]
+    assert isinstance(found, Loop)
+    return found
+
+
+def expected(x: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    carries = np.cumsum(np.concatenate([start[None], x]), 0)
+    return carries[-1], carries[:-1] * x
+
+
+def test_a_scan_reads_and_writes_rows() -> None:
+    program = loop(SCAN.replace("AT", "%i"))
+    assert the_loop(program)[2:] == (1, 0, 1, 4, False)
+    last, ys, count = program(X, X[0])
+    wanted = expected(X, X[0])
+    np.testing.assert_allclose(last.numpy(), wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(ys.numpy(), wanted[1], rtol=1e-5)
+    assert count.item() == 4
+
+
+def test_a_scan_from_behind() -> None:
+    program = loop(BACK + SCAN.replace("AT", "%at"))
+    assert the_loop(program)[2:] == (1, 0, 1, 4, True)
+    _, ys, _ = program(X, X[0])
+    np.testing.assert_allclose(ys.numpy()[::-1], expected(X[::-1], X[0])[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("first", "bound", "count"), [("0", "3", 3), ("1", "4", 3), ("5", "2", 0)])
+def test_other_bounds_keep_their_states(first: str, bound: str, count: int) -> None:
+    program = loop(SCAN.replace("AT", "%i"), first=first, bound=bound)
+    last, ys, at = program(X, X[0])
+    carry, rows = X[0], np.zeros_like(X)
+    for i in range(int(first), int(bound)):
+        carry, rows[i] = carry + X[i], carry * X[i]
+    np.testing.assert_allclose(last.numpy(), carry, rtol=1e-5)
+    np.testing.assert_allclose(ys.numpy(), rows, rtol=1e-5)
+    assert at.item() == int(first) + count
+
+
+def test_a_state_that_is_also_read_is_no_row_of_results() -> None:
+    body = SCAN.replace("AT", "%i").replace("%carry = stablehlo.add %c, %v", "%carry = stablehlo.add %c, %w")
+    more = """
+        %r = stablehlo.dynamic_slice %ys, %n, %n, sizes = [1, 3] :
+          (tensor<4x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x3xf32>
+        %w = stablehlo.reshape %r : (tensor<1x3xf32>) -> tensor<3xf32>"""
+    program = loop(more + body)
+    assert the_loop(program).states == 2
+    carry, rows = X[0], np.zeros_like(X)
+    for i in range(4):
+        carry, rows[i] = carry + rows[0], carry * X[i]
+    np.testing.assert_allclose(program(X, X[0])[0].numpy(), carry, rtol=1e-5)
+
+
+def test_it_can_be_differentiated() -> None:
+    program = loop(SCAN.replace("AT", "%i"))
+    gradient = sm.grad(lambda x: program(x, X[0])[1].sum())(sm.asarray(X))
+    step = 1e-2
+    for at in np.ndindex(4, 3):
+        moved = [X.copy(), X.copy()]
+        moved[0][at] += step
+        moved[1][at] -= step
+        high, low = (expected(x, X[0])[1].astype(np.float64).sum() for x in moved)
+        np.testing.assert_allclose(gradient.numpy()[at], (high - low) / (2 * step), rtol=2e-2, atol=2e-2)

@@ -1,0 +1,184 @@
+"""Programs as JAX prints them, against NumPy: no JAX is needed to read them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.errors import ArgumentError, DTypeError, ParseError, ShapeError, SmeltError, UnsupportedOp
+
+TEXTS = Path(__file__).parent.parent / "texts"
+X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+
+
+def program(name: str) -> sm.stablehlo.Imported:
+    return sm.stablehlo.load((TEXTS / f"{name}.mlir").read_text(encoding="utf-8"))
+
+
+def close(found: sm.Tensor, wanted: object) -> None:
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_reductions() -> None:
+    best, total, sums, values, places = program("reductions")(X)
+    close(best, X.argmax(1))
+    close(total, X.sum())
+    close(sums, X.cumsum(0))
+    close(places, np.argsort(-X, 1, kind="stable")[:, :2])
+    close(values, np.sort(X, 1)[:, :-3:-1])
+    assert best.dtype == sm.int32
+
+
+def test_a_scan() -> None:
+    last, ys = program("scan")(X)
+    carries = np.cumsum(np.concatenate([X[:1], X]), 0)
+    close(last, carries[-1])
+    close(ys, carries[:-1] * X)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch(sign: int) -> None:
+    x = abs(X) * np.float32(sign)
+    close(program("cond")(x), np.sin(x) if sign > 0 else np.cos(x))
+
+
+@pytest.mark.parametrize("first", [-3.0, 0.0, 1.0, 2.0, 9.0])
+def test_one_of_several_branches(first: float) -> None:
+    x = X.copy()
+    x[0, 0] = first
+    close(program("switch")(x), [np.sin, np.cos, np.tan][int(np.clip(first, 0, 2))](x))
+
+
+def test_a_convolution() -> None:
+    x, w = (
+        np.random.default_rng(k).normal(size=s).astype(np.float32) for k, s in ((1, (1, 3, 8, 8)), (2, (4, 3, 3, 3)))
+    )
+    close(program("convolution")(x, w), sm.conv2d(sm.asarray(x), sm.asarray(w), padding=1).numpy())
+
+
+def test_random_numbers_are_those_of_jax() -> None:
+    close(program("random_normal")(np.array([0, 42], np.uint32)), [-0.02830462, 0.46713185, 0.29570296])
+
+
+def test_it_is_a_function_like_any_other() -> None:
+    f = program("scan")
+    x = sm.asarray(X)
+    close(sm.jit(lambda x: f(x)[0])(x), X[0] + X.sum(0))
+    close(sm.vmap(lambda x: f(x)[0])(sm.stack([x, x])), np.stack([X[0] + X.sum(0)] * 2))
+    gradient = sm.grad(lambda x: program("cond")(x).sum())(sm.asarray(abs(X)))
+    close(gradient, np.cos(abs(X)))
+
+
+def test_it_says_what_it_takes_and_gives() -> None:
+    assert str(program("generic").signature) == "(x: float32[2, 3], start: float32[]) -> (float32[2], bool[2, 3])"
+
+
+def test_what_it_is_given_has_to_fit() -> None:
+    f = program("cond")
+    with pytest.raises(ArgumentError, match="2 arguments are given"):
+        f(X, X)
+    with pytest.raises(ArgumentError, match="arg0 is float64"):
+        f(X.astype(np.float64))
+    with pytest.raises(ShapeError, match=r"main: %arg0 has shape .*3, 5"):
+        f(X[:3])
+
+
+# --- what is wrong is said before anything runs
+
+
+def main(body: str, types: str = "tensor<2x3xf32>", gives: str = "tensor<2x3xf32>") -> sm.stablehlo.Imported:
+    return sm.stablehlo.load(f"func.func @main(%x: {types}) -> {gives} {{\n{body}\n}}")
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "message"),
+    [
+        (
+            "%0 = stablehlo.add %x, %y : tensor<2x3xf32>",
+            ParseError,
+            "line 2, column 6: stablehlo.add: there is no value %y",
+        ),
+        (
+            "%0 = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<2x2xf32>",
+            ShapeError,
+            "line 2, column 6: stablehlo.resh",
+        ),
+        (
+            "%0 = stablehlo.sine %x : (tensor<2x3xf32>) -> tensor<3x2xf32>",
+            ShapeError,
+            "line 2, column 6: stablehlo.sine",
+        ),
+        ("%0 = stablehlo.and %x, %x : tensor<2x3xf32>", DTypeError, "line 2, column 6: stablehlo.and: and: float32"),
+        ("%0 = stablehlo.sine %x : (tensor<2x3xf32>) -> tensor<2x3xf64>", DTypeError, "stablehlo.sine is float32"),
+        ("%0 = stablehlo.unheard_of %x : tensor<2x3xf32>", UnsupportedOp, "line 2, column 6: stablehlo.unheard_of"),
+        ("%0 = stablehlo.convert %x : (tensor<2x3xf32>) -> tensor<2x3xf8E3M4>", UnsupportedOp, "element type f8E3M4"),
+        (
+            "%0 = stablehlo.slice %x [0:3, 0:3] : (tensor<2x3xf32>) -> tensor<3x3xf32>",
+            ParseError,
+            "0:3:1 is no part of an",
+        ),
+        (
+            "%0 = stablehlo.transpose %x, dims = [0, 0] : (tensor<2x3xf32>) -> tensor<2x2xf32>",
+            Exception,
+            "line 2, column 6",
+        ),
+        ("%0 = call @f(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>", ParseError, "no function called 'f' with a body"),
+        ("%0 = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>", ParseError, "calls of 'main' do not end"),
+        (
+            "%0 = stablehlo.broadcast_in_dim %x, dims = [0, 5] : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+            ParseError,
+            "the axes [0, 5] do not fit 2 axes",
+        ),
+    ],
+)
+def test_mistakes_have_places(line: str, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as error:
+        main(f"{line}\nreturn %0 : tensor<2x3xf32>").check()
+    assert message in str(error.value)
+
+
+def test_unsupported_operations_have_names_and_places() -> None:
+    with pytest.raises(UnsupportedOp) as error:
+        main("%0 = stablehlo.unheard_of %x : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>").check()
+    assert (error.value.name, error.value.line, error.value.column) == ("stablehlo.unheard_of", 2, 6)
+
+
+def test_check_computes_nothing() -> None:
+    [result] = main("%0 = stablehlo.sine %x : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>").check()
+    assert result.shape == (2, 3)
+
+
+def meant(text: str, source: random.Random) -> str:
+    """A text that is well formed and says something else: another number, operation, value or type somewhere."""
+    places = list(source.choice(PARTS).finditer(text)) or list(PARTS[1].finditer(text))
+    at = source.choice(places)
+    new = source.choice(places).group() if source.random() < 0.6 else source.choice(OTHERS)
+    return text[: at.start()] + new + text[at.end() :]
+
+
+PARTS = [re.compile(p) for p in (r"(?<![%\w@#.])-?\d+(?![\w.])", r"stablehlo\.\w+", r"%\w+(?:#\d)?", r"tensor<[^<>]*>")]
+OTHERS = [
+    "-1",
+    "0",
+    "7",
+    str(2**63),
+    "stablehlo.sort",
+    "stablehlo.while",
+    "chlo.top_k",
+    "tensor<i1>",
+    "tensor<0x5xf32>",
+]
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS.glob("*.mlir")), ids=lambda path: path.stem)
+def test_whatever_a_text_says_it_is_read_or_refused(path: Path) -> None:
+    whole, source = path.read_text(encoding="utf-8"), random.Random(path.stem)
+    for _ in range(40):
+        with contextlib.suppress(SmeltError):
+            sm.stablehlo.load(meant(whole, source)).check()
