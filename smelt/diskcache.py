@@ -197,9 +197,11 @@ class DiskCache:
     def _prune(self) -> int:
         """Remove abandoned temporary files and, past the limit, the oldest entries; the number of bytes left."""
         files: list[tuple[float, int, str, str]] = []
-        for kind in os.listdir(self.root):
-            if not _KIND.fullmatch(kind):
-                continue
+        with os.scandir(self.root) as beside:
+            kinds = [
+                entry.name for entry in beside if _KIND.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+        for kind in kinds:
             with self._folder(kind, create=False) as folder:
                 files += [] if folder is None else ((*fact, kind) for fact in _files(folder))
         total = sum(size for _, size, _, _ in files)

@@ -261,6 +261,16 @@ def test_an_unusable_folder_means_working_without_after_one_line(
     assert "compiled anew each time" in said
 
 
+def test_a_file_beside_its_folders_is_none_of_its_business(
+    cache: DiskCache, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache.root.mkdir(mode=0o700)
+    (cache.root / "lock").write_text("as the database of tuned choices has one")
+    cache.store_bytes("record", KEY, DATA)
+    assert cache.load_bytes("record", KEY) == DATA
+    assert not capsys.readouterr().err
+
+
 def test_a_folder_that_may_only_be_read_is_told(
     cache: DiskCache, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from smelt.compiler.record import own_version
 from smelt.compiler.simplifying import Plans, simplify
 from smelt.compiler.trace import GraphKey, rebuild
 from smelt.cost import EXPONENTIALS, Profile, assumed, instructions
-from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for
+from smelt.egraph import PAYS, Island, Plan, Planner, Pricing, Weighed, rules_for, stands_in
 from smelt.fuse import Group, contiguous, partition, ready, storable
 from smelt.graph import (
     ELEMENTWISE,
@@ -133,6 +133,8 @@ def form_seconds(node: Node, profile: Profile) -> float:
     if node.op in ELEMENTWISE or node.op is Op.PAD:
         return 1e-9 * (1 + computing)
     read = sum(min(_nbytes(x), _most_read(node) * x.dtype.itemsize) for x in node.sources)
+    if node.op is Op.GATHER and (node.sources[0].op not in SOURCES or stands_in(node.sources[0])):
+        read += _nbytes(node.sources[0])  # what is picked from has to be stored first
     return 1e-9 * (assumed(profile).launch + _together(computing, _moving(_nbytes(node) + read, profile)))
 
 

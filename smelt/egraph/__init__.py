@@ -5,7 +5,7 @@ far as the contracts of the rules go. Always holds: shapes and dtypes of results
 plan on every machine of a kind, and what no rule can begin in costs one look at each node.
 """
 
-from smelt.egraph.classes import COMMUTATIVE
+from smelt.egraph.classes import COMMUTATIVE, stands_in
 from smelt.egraph.found import PAYS, Alternative, Plan
 from smelt.egraph.islands import DEPTH, Frozen, Island
 from smelt.egraph.plan import Planner, Pricing, Weighed
@@ -28,5 +28,6 @@ __all__ = [
     "Report",
     "Weighed",
     "rules_for",
+    "stands_in",
     "tried",
 ]

@@ -31,6 +31,11 @@ class StandIn:
         self.facts = facts
 
 
+def stands_in(node: Node) -> bool:
+    """Whether a leaf stands for a class of what is computed: no input and no constant."""
+    return isinstance(node.attribute, StandIn)
+
+
 def known(node: Node) -> Facts:
     """What is known of a node that rules are shown: of what stands for a class, of constants, and of forms of these."""
     if isinstance(node.attribute, StandIn):

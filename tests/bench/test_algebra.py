@@ -82,6 +82,15 @@ def test_these_pay_on_every_processor(name: str, machine: str) -> None:
     assert any(weighed.rules for weighed in chosen(key, BY_NAME[machine]))
 
 
+@pytest.mark.parametrize("machine", ["avx2", "avx512", "amx"])  # those that compute exp faster than memory writes
+@pytest.mark.parametrize("name", ["nll_by_hand", "picked_probability"])
+def test_what_is_picked_from_is_not_stored_where_that_is_dear(name: str, machine: str) -> None:
+    program = PROGRAMS[name]
+    inputs = [sm.asarray(array) for array in program.inputs(quick=False)]
+    key, _ = sm.jit(lambda *args: program.run(in_smelt, *args)).graph_key(*inputs)
+    assert any(weighed.rules for weighed in chosen(key, BY_NAME[machine]))
+
+
 def test_a_contender_of_others_is_compared_too(tmp_path: Path) -> None:
     facts = Programs("numpy", 1, str(tmp_path), quick=True).answer("case scaled_embedding exact")
     assert facts["errors"]["max"] < 1e-5

@@ -505,6 +505,11 @@ def _gathers() -> Found:
             lambda dtype: rows(repeated(dtype, (7, 1), (7, 5)), 3),
             lambda dtype: rows(repeated(dtype, (7, 1, 3), (7, 5, 3)), 2),
         ],
+        "gather_of_repeated": [
+            lambda dtype: _at((0, -1), (7, 3), (7, 3))(repeated(dtype, (7, 1), (7, 5))),
+            lambda dtype: rows(repeated(dtype, (1, 5), (7, 5)), 3),
+            lambda dtype: _at((2, -1, 0), (3, 7, 5), (3, 7, 5))(repeated(dtype, (5, 1, 3), (5, 4, 3))),
+        ],
         "gather_without_unit_axes": [
             lambda dtype: rows(build.reshape(leaf(dtype, 7, 5), (7, 1, 5)), 3),
             lambda dtype: rows(build.reshape(leaf(dtype, 7), (7, 1)), 3),

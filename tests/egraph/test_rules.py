@@ -213,6 +213,12 @@ def test_a_checked_index_stays_checked_once() -> None:
     assert after is not None and [source.attribute.checked for source in after.sources] == [True, False]
 
 
+def test_what_is_repeated_is_still_picked_from_where_that_is_checked() -> None:
+    rows, number = build.expand(leaf(f32, 3, 1), (3, 5)), leaf(i64, 3, 7)
+    assert makes("gather_of_repeated", build.gather(rows, [number], (0, -1), (3, 7), checked=True)) is None
+    assert makes("gather_of_repeated", build.gather(rows, [number], (0, -1), (3, 7))) is not None
+
+
 def test_only_the_largest_of_all_along_its_axis_is_found_before_functions() -> None:
     x = leaf(f32, 5, 7)
     assert makes("argmax_of_increasing", argmax(build.composite("softmax", x, axis=0), 1)) is None

@@ -214,6 +214,19 @@ def gather_repeated_later(node: Node, x: Node, *indices: Node) -> Node | None:
     return build.expand(build.gather(small, numbers, axes, shape, checked=node.attribute.checked), node.shape)
 
 
+@family.rule((Op.GATHER, Op.EXPAND), helps=True)
+def gather_of_repeated(node: Node, x: Node, *_: Node) -> Node | None:
+    """expand(x)[i] → x, where x is repeated along all axes that are picked from, and nothing is checked."""
+    axes, checked = node.attribute
+    repeated = [axis for axis, place in enumerate(axes) if place < 0]
+    if checked or not set(repeated) <= set(expanded_axes(x)):
+        return None
+    kept = sorted((axis for axis, place in enumerate(axes) if place >= 0), key=lambda axis: axes[axis])
+    sizes = {axes[axis]: x.sources[0].shape[axis] for axis in kept}
+    small = build.permute(x.sources[0], (*kept, *repeated))
+    return build.broadcast_to(build.reshape(small, tuple(sizes.get(k, 1) for k in range(node.rank))), node.shape)
+
+
 @family.rule((Op.GATHER, Op.RESHAPE), helps=True)
 def gather_without_unit_axes(node: Node, x: Node, *indices: Node) -> Node | None:
     """reshape(x)[i], where x only has fewer axes of size 1 → x[i], reshaped."""
