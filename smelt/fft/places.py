@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
 from smelt.dtypes import as_dtype
-from smelt.errors import ArgumentError, DTypeError
+from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import build, normalized_axes
 from smelt.tensor import DTypeLike, asarray, integer, node_of, real_number, wrap
 from smelt.tensor import roll as _roll
@@ -69,6 +69,8 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Tensor:
     places = normalized_axes(chosen, node.rank, name)
     tensor = wrap(build.reshape(node, node.shape))
     for axis in places:
-        half = node.shape[axis] // 2
-        tensor = _roll(tensor, sign * half, axis=axis)
+        size = node.shape[axis]
+        if not isinstance(size, int):
+            raise ShapeError(f"{name}: axis {axis} has the symbolic size {size}", rule="its size must be a number.")
+        tensor = _roll(tensor, sign * (size // 2), axis=axis)
     return tensor

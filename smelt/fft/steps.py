@@ -52,7 +52,9 @@ def is_smooth(size: int) -> bool:
 def _angles(size: int, rows: int, columns: int) -> NDArray[np.complex128]:
     """exp(-2 pi i j k / size) for j below `rows` and k below `columns`."""
     turns = np.outer(np.arange(rows), np.arange(columns)) % size
-    return np.asarray(np.exp(-2j * np.pi * turns / size))
+    found = np.exp(-2j * np.pi * turns / size)
+    quarters, rest = np.divmod(4 * turns, size)
+    return np.where(rest == 0, np.array([1, -1j, -1, 1j])[quarters], found)
 
 
 def _numbers(array: NDArray[Any], dtype: DType) -> NDArray[Any]:

@@ -68,6 +68,11 @@ def test_float32_is_about_as_exact_as_the_numbers():
         assert_close(found, np.fft.fft(x.astype(np.complex128)), 1.2e-7 / 8)
 
 
+def test_quarters_of_a_turn_are_exact():
+    assert sm.fft.fft(sm.ones(4)).tolist() == [4, 0, 0, 0]
+    assert sm.fft.ifft(sm.asarray([0, 0, 1, 0])).tolist() == [0.25, -0.25, 0.25, -0.25]
+
+
 def test_dtypes():
     assert sm.fft.fft(sm.asarray([1, 2, 3])).dtype is sm.complex64
     assert sm.fft.fft(sm.ones(3, dtype=sm.float64)).dtype is sm.complex128
