@@ -57,7 +57,7 @@ def room_of(state: State, axis: Variable) -> Room:
 def whole_size(state: State, axis: Variable) -> int:
     """How many elements of a whole axis tiles can touch, however it is walked."""
     total, plan = extent(axis), state.plan
-    cuts = [plan.cuts[axis], *cuts_along(axis, plan.copies), *cuts_along(axis, plan.subs)]
+    cuts = [plan.cuts[axis], *cuts_along(axis, plan.copies)]
     ends = [reach(total, cut) for cut in cuts]
     return max(*ends, upper(total) + _slack(state, axis), _thread_room(state, total), 1)
 
@@ -77,7 +77,6 @@ def _slack(state: State, axis: Variable) -> int:
     plan, main = state.plan, state.plan.cuts[axis]
     blocks = [main.width(level) for level in range(main.levels)]
     found = [copy.tile for copy in cuts_along(axis, plan.copies) if any(width % copy.tile for width in blocks[:-1])]
-    found += [cut.tile for cut in cuts_along(axis, plan.subs) if any(width % cut.tile for width in blocks)]
     if plan.threads > 1 and _is_copied_from_memory(state, axis):
         found += [power(min(width, upper(extent(axis)))) for width in blocks[:-1]]
     return max(found, default=1) - 1
