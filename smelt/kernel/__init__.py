@@ -53,7 +53,6 @@ from smelt.kernel.region import (
     Mask,
     Output,
     Place,
-    Prefix,
     Region,
     extent,
     mask_expression,

@@ -21,7 +21,7 @@ from smelt.errors import InternalError, ParseError
 from smelt.graph import BINARY, SCANS, UNARY, Index, Variable, forms, of
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Region
 from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
@@ -63,7 +63,7 @@ _FORMS = dict([*_STATEMENTS.values(), *_DEFINITIONS.values(), _UPDATE])
 # The attributes of operations, in kernels and regions: kinds, by which records have forms, too.
 _ATTRIBUTES = {
     **{"const": "scalar", "index": "index", "mask": "mask", "round16": "dtype", "bitcast": "stored"},
-    **{"load": "access", "reduce": "reduce", "scan": "prefix"},
+    **{"load": "access", "reduce": "reduce", "scan": "reduce"},
 }
 
 
@@ -400,5 +400,4 @@ _Text.kinds = {
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
     "reduction": forms.named("a reduction", lambda _: _WAYS, lambda _, op: op),
     "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),
-    "prefix": forms.formed(Prefix, "{op:reduction} over {axis:axis}"),
 }
