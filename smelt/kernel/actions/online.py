@@ -189,13 +189,10 @@ class OnlineLoops(Handler):
 
     # --- what would be wrong
 
-    def reading(self, e: Expression, reload: Reload) -> None:
-        if not any(block is reload for block in self._blocks):
-            self.staging(e)
-
-    def staging(self, node: Expression) -> None:
-        """What is in memory was computed with what leads in the end."""
-        depends = any(m in self.state.facts.below(node) for m in self._active)
+    def held(self, node: Expression, reload: Reload | None = None) -> None:
+        """What is in memory was computed with what leads in the end, but for the present blocks."""
+        own = any(block is reload for block in self._blocks)
+        depends = not own and any(m in self.state.facts.below(node) for m in self._active)
         Online.refuse(depends, "what depends on the reduction that leads cannot be staged or kept around its loop")
 
     def _fill(self, group: Led, skip: SkipPlan) -> Expression | None:

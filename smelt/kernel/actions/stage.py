@@ -124,7 +124,7 @@ class Stages(Handler):
         state, node = self.state, stage.node
         self._check(stage)
         for handler in state.handlers:
-            handler.staging(node)
+            handler.held(node)
         rooms = {axis: room_of(state, axis) for axis in stage.axes}
         reload = held(state, "s", stage, node, rooms, stage.order)
         self._copy(stage, reload)

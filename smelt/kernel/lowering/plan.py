@@ -101,6 +101,10 @@ class Plan:
         """True if nodes may be read back from memory; asked once all actions are in."""
         return bool(self.stages or self.keeps or self.online or self.apart)
 
+    def copies_along(self, axis: Variable) -> list[Cut]:
+        """How copies walk an axis."""
+        return [cut for (_, a), cut in self.copies.items() if a == axis]
+
     # --- what the names of actions stand for
 
     @cached_property
@@ -139,8 +143,3 @@ class Plan:
     def node(self, name: str) -> Expression:
         refuse(name not in self._nodes, f"the region has no node {name}")
         return self._nodes[name]
-
-
-def cuts_along(axis: Variable, cuts: dict[tuple[Expression, Variable], Cut]) -> list[Cut]:
-    """How single reductions, or copies, walk an axis."""
-    return [cut for (_, a), cut in cuts.items() if a == axis]
