@@ -34,7 +34,6 @@ from smelt.kernel import (
     Fold,
     Mask,
     Output,
-    Prefix,
     Region,
     mask_expression,
     variables_of,
@@ -200,7 +199,8 @@ class _Builder:
                 node, self._fold(node.attribute.op, dtype, arguments[0], self.group.reduced[node, place])
             )
         if node.op is Op.SCAN:
-            return self._rounded(node, self._scan(node, dtype, arguments[0], place))
+            (variable,) = place.indices[node.attribute.axis].variables()
+            return self._rounded(node, self.make("scan", dtype, arguments, Fold(node.attribute.op, (variable,))))
         if node.op is Op.CONTRACT:
             return self._rounded(node, self._contract(node, dtype, arguments, self.group.reduced[node, place]))
         if node.op in ELEMENTWISE:
@@ -221,11 +221,6 @@ class _Builder:
     def _fold(self, op: str, dtype: DType, argument: Expression, axes: tuple[Index, ...]) -> Expression:
         variables = tuple(v for i in axes for v in i.variables())
         return self.make("reduce", dtype, (argument,), Fold(op, variables)) if variables else argument
-
-    def _scan(self, node: Node, dtype: DType, argument: Expression, place: Place) -> Expression:
-        op, axis = node.attribute
-        (variable,) = place.indices[axis].variables()
-        return self.make("scan", dtype, (argument,), Prefix(op, variable))
 
     def _contract(
         self, node: Node, dtype: DType, arguments: tuple[Expression, ...], axes: tuple[Index, ...]

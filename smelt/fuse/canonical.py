@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from smelt.graph import ZERO, Index, Operation, Variable, as_index, of, product_of, size_of, variable
-from smelt.kernel import Access, Buffer, Expression, Fold, Mask, Output, Prefix, Region, extent, walk
+from smelt.kernel import Access, Buffer, Expression, Fold, Mask, Output, Region, extent, walk
 
 Location = tuple[Buffer, tuple[Index, ...]]
 AccessRule = Callable[[Buffer, tuple[Index, ...]], Location]
@@ -39,10 +39,8 @@ def moved(
             attribute = attribute.substitute(values)
         elif e.op == "mask":
             attribute = masked(attribute)
-        elif e.op == "reduce":
+        elif e.op in ("reduce", "scan"):
             attribute = Fold(attribute.op, _axes(attribute.axes, values))
-        elif e.op == "scan":
-            attribute = Prefix(attribute.op, *_axes((attribute.axis,), values))
         new[e] = Expression(e.op, e.dtype, tuple(new[a] for a in e.arguments), attribute)
     return new
 
@@ -125,8 +123,7 @@ def merge_axes(region: Region) -> Region:
         return region
     addresses = [buffer.address(index) for buffer, index in accesses]
     addresses += [e.attribute for e in expressions if e.op == "index"]
-    folds = dict.fromkeys(e.attribute.axes for e in expressions if e.op == "reduce")
-    folds |= dict.fromkeys((e.attribute.axis,) for e in expressions if e.op == "scan")
+    folds = dict.fromkeys(e.attribute.axes for op in ("reduce", "scan") for e in expressions if e.op == op)
     parallel = tuple(axis for axis in region.axes if not any(axis in axes for axes in folds))
     taken = {address: _opaque(address) for address in addresses}
     replaced: dict[Variable, Index] = {}

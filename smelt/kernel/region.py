@@ -105,24 +105,19 @@ class Access(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """The attribute of a reduce: add, mul, max or min over axes."""
+    """The attribute of a reduce, add, mul, max or min over axes; and of a scan, which combines each element along one
+    axis with all before it, by one of `graph.ops.SCANS`.
+    """
 
     op: str
     axes: tuple[Variable, ...]
-
-
-class Prefix(NamedTuple):
-    """The attribute of a scan: each element along an axis combined with all before it, by one of `graph.ops.SCANS`."""
-
-    op: str
-    axis: Variable
 
 
 class Expression:
     """A node of a region. Compared by identity; builders share equal ones.
 
     op: `load` (attribute Access; the arguments are indices that are values), `const` (a Python scalar), `index` (an
-    Index, as int32 or int64), `mask` (a Mask, as bool), `reduce` (a Fold), `scan` (a Prefix), `cast`, `cast_odd` (to
+    Index, as int32 or int64), `mask` (a Mask, as bool), `reduce` and `scan` (a Fold), `cast`, `cast_odd` (to
     float32, for a rounding to 16 bits that follows), `bitcast` (the stored types on both sides, where the values are
     wider), `round16` (the DType), `where`, an inner product of words (`ir.DOTS`), or an elementwise function of
     `graph.ops`.
@@ -152,7 +147,7 @@ def _axes(e: Expression) -> frozenset[Variable]:
     elif e.op == "reduce":
         found -= set(e.attribute.axes)
     elif e.op == "scan":
-        found.add(e.attribute.axis)
+        found |= set(e.attribute.axes)
     return frozenset(found)
 
 

@@ -69,7 +69,7 @@ def verify_region(region: Region) -> None:
         _check(variables_of(sizes) <= parameters, f"the sizes of {buffer.name} are not known to the caller")
     for e in region.order():
         verify_expression(e)
-        folded = e.attribute.axes if e.op == "reduce" else (e.attribute.axis,) if e.op == "scan" else ()
+        folded = e.attribute.axes if e.op in ("reduce", "scan") else ()
         _check(len(axes.intersection(folded)) == len(folded), f"a {e.op} takes axes of the region, each once")
         picks = e.attribute.picks if e.op == "load" else ()
         bounds = variables_of(bound for pick in picks for bound in (pick.first, pick.last))
@@ -86,7 +86,7 @@ def _verify_output(region: Region, output: Output) -> None:
     free = sorted(v.name for v in (output.value.axes | variables_of(output.index)) - known)
     _check(not free, f"{name} is stored for single elements along {', '.join(free)}, which nothing walks")
     inside = list(walk([output.value]))
-    scanned = {e.attribute.axis for e in inside if e.op == "scan"}
+    scanned = {axis for e in inside if e.op == "scan" for axis in e.attribute.axes}
     _check(len(scanned) < 2 and scanned <= known, f"the scans of {name} are not over one of its axes")
     folds = walk(argument for e in inside if e.op == "reduce" for argument in e.arguments)
     _check(all(e.op != "scan" for e in folds), f"a reduction of {name} reads a scan")

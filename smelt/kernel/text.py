@@ -21,7 +21,7 @@ from smelt.errors import InternalError, ParseError
 from smelt.graph import BINARY, SCANS, UNARY, Index, Variable, forms, of
 from smelt.kernel import ir
 from smelt.kernel.ir import DOTS, Kernel, Part, Statement, Value
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Prefix, Region
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Output, Place, Region
 from smelt.kernel.rules import verify_expression, verify_region
 
 _PLAIN = frozenset({*UNARY, *BINARY, "where", "cast", "cast_odd", "copy", *DOTS})  # operations without an attribute
@@ -30,8 +30,7 @@ _WAYS = {op: op for op in SCANS}  # to reduce or to scan
 _MAXIMUM_EXTENT = 1 << 20
 
 _KERNEL = "kernel {name:word} tasks {tasks:index}[ threads {threads:number}]"
-_KERNEL += "[ transposes {transposes:number}][ registers {registers:number}]"
-_KERNEL += "[ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
+_KERNEL += "[ registers {registers:number}][ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
 # Lines of records before, or instead of, statements: by their first word, the kind of what they declare.
 _KERNEL_LINES = {"parameter": "declared", "argument": "argument"}
 _REGION_LINES = {"parameter": "declared", "axis": "declared", "buffer": "argument", "output": "argument"}
@@ -64,7 +63,7 @@ _FORMS = dict([*_STATEMENTS.values(), *_DEFINITIONS.values(), _UPDATE])
 # The attributes of operations, in kernels and regions: kinds, by which records have forms, too.
 _ATTRIBUTES = {
     **{"const": "scalar", "index": "index", "mask": "mask", "round16": "dtype", "bitcast": "stored"},
-    **{"load": "access", "reduce": "reduce", "scan": "prefix"},
+    **{"load": "access", "reduce": "reduce", "scan": "reduce"},
 }
 
 
@@ -401,5 +400,4 @@ _Text.kinds = {
     "access": forms.formed(Access, "[as {picks:declarations} of ]{buffer:view}{index:indices}[ if {mask:mask}]"),
     "reduction": forms.named("a reduction", lambda _: _WAYS, lambda _, op: op),
     "reduce": forms.formed(Fold, "{op:reduction} over {axes:axes}"),
-    "prefix": forms.formed(Prefix, "{op:reduction} over {axis:axis}"),
 }

@@ -22,7 +22,6 @@ from smelt.kernel import (
     Apart,
     Bind,
     Expression,
-    Group,
     Online,
     Order,
     Region,
@@ -30,7 +29,6 @@ from smelt.kernel import (
     Skip,
     Split,
     Stage,
-    Sub,
     Together,
     extent,
     follows,
@@ -113,15 +111,12 @@ class Blocks(Knobs):
         made += [Apart(q)] if self.apart else []
         made += [Split(axis.name, ((self.width, "reg"), (self.lanes, "lane"))) for axis in d]
         if facts.online:
-            made.append(Split(k, ((self.keys, "reg"), (self.key_lanes, "lane"))))
-            made += [Sub(names[total], k) for total in facts.sums]
-            made += [Order(outside), Online(k)]
+            made += [Split(k, ((self.keys, "reg"), (self.key_lanes, "lane"))), Order(outside), Online(k)]
         else:
             made.append(Split(k, ((self.keys * self.key_lanes, "loop"),)))
             made.append(Order((*outside, *loops(facts.outer), f"{k}.0", f"{k}.1")))
             made += [Stage(names[e], f"{k}.0", (q, *self._block(k))) for e in facts.scores]
         made += [Bind(grid)] if grid else []
-        made += [Group(tuple(names[e] for e in facts.sums))] if len(facts.sums) > 1 else []
         made += [Together()] if len(facts.region.outputs) > 1 else []
         made += self._staged(facts, grid[-1], outside[len(grid)]) if self.packed and grid else []
         made += [Skip(k, q, self.skip)] if self.skip else []

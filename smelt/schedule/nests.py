@@ -36,7 +36,7 @@ FEWEST = 16  # elements below which an axis is not worth sharing out
 def nests(region: Region, profile: Profile) -> Iterator[Candidate]:
     """Loop nests for a region, the best first; at last no actions at all, which always are legal."""
     folds = reductions(region)
-    scanned = tuple(dict.fromkeys(e.attribute.axis for e in region.order() if e.op == "scan"))
+    scanned = tuple(dict.fromkeys(axis for e in region.order() if e.op == "scan" for axis in e.attribute.axes))
     free = tuple(axis for axis in region.parallel_axes(region.outputs[0]) if axis not in scanned)
     axes = whole = Axes(region, free, (), next(iter(scanned), None), scanned)
     if folds and not scanned:

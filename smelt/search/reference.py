@@ -102,7 +102,7 @@ def _blocks(region: Region, output: Output, sizes: Mapping[str, int]) -> Iterato
 
 
 def _combined(e: Expression) -> tuple[Variable, ...]:
-    return e.attribute.axes if e.op == "reduce" else (e.attribute.axis,) if e.op == "scan" else ()
+    return e.attribute.axes if e.op in ("reduce", "scan") else ()
 
 
 def _product(e: Expression) -> Expression | None:

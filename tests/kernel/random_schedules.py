@@ -10,7 +10,6 @@ from smelt.kernel.actions import (
     Action,
     Apart,
     Bind,
-    Group,
     Keep,
     Matrix,
     Online,
@@ -21,7 +20,6 @@ from smelt.kernel.actions import (
     Split,
     Stage,
     Stream,
-    Sub,
     Together,
     Unroll,
 )
@@ -97,8 +95,6 @@ def with_threads(rng: random.Random, schedule: Schedule) -> Schedule:
                 parts.append((rng.choice((2, 4, 8)), "thread"))
             whole = any(kind != "loop" for _, kind in parts) and action.tail != "unit"
             action = Split(action.axis, tuple(parts), action.tail if whole else "shrink")
-        elif isinstance(action, Sub):
-            action = Sub(action.reduction, action.axis, tuple(part for part in action.parts if part[1] != "lane"))
         actions.append(action)
     return tuple(actions)
 
@@ -143,7 +139,7 @@ def stage_order(rng: random.Random, region: Region, e: Expression) -> tuple[str,
 
 
 def random_reductions(rng: random.Random, region: Region, splits: list[Split]) -> list[Action]:
-    """Cuts of single reductions, what attention needs, and tiles that are finished apart."""
+    """What attention needs, and tiles that are finished apart."""
     actions: list[Action] = []
     if len(region.outputs) > 1 and rng.random() < 0.6:
         actions.append(Together())
@@ -152,15 +148,6 @@ def random_reductions(rng: random.Random, region: Region, splits: list[Split]) -
     if tiled and rng.random() < (0.9 if overlapping else 0.3):
         actions.append(Apart(rng.choice(overlapping or tiled)))
     reductions = [(f"%{at}", e) for at, e in enumerate(region.order()) if e.op == "reduce"]
-    if reductions and rng.random() < 0.2:
-        name, e = rng.choice(reductions)
-        axis = rng.choice(e.attribute.axes)
-        parts = random_split(rng, axis, rng.random() < 0.3).parts if rng.random() < 0.7 else ()
-        actions.append(Sub(name, axis.name, parts))
-    if len(reductions) > 1 and rng.random() < 0.3:
-        axes = rng.choice(reductions)[1].attribute.axes
-        alike = [name for name, e in reductions if e.attribute.axes == axes or rng.random() < 0.05]
-        actions.append(Group(tuple(rng.sample(alike, rng.randint(min(2, len(alike)), len(alike))))))
     rows = [(name, row.name) for name, e in reductions for row in INSTRUCTIONS if row.op == e.arguments[0].op]
     if rows and rng.random() < 0.5:
         actions.append(Matrix(*rng.choice(rows)))

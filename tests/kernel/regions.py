@@ -11,7 +11,7 @@ import numpy as np
 from smelt.dtypes import DType, bfloat16, bool_, compute_dtype, float16, float32, int8, int32, int64
 from smelt.graph.index import Index, IndexLike, Variable, as_index, of, upper
 from smelt.graph.shapes import row_major
-from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Prefix, Region, mask_expression
+from smelt.kernel.region import Access, Buffer, Expression, Fold, Less, Mask, Output, Region, mask_expression
 
 
 def axis(name: str, size: IndexLike) -> Variable:
@@ -72,7 +72,7 @@ def reduce(name: str, x: Expression, *axes: Variable) -> Expression:
 
 
 def scan(name: str, x: Expression, along: Variable) -> Expression:
-    return Expression("scan", x.dtype, (x,), Prefix(name, along))
+    return Expression("scan", x.dtype, (x,), Fold(name, (along,)))
 
 
 def out(target: Buffer, index: Iterable[Variable | IndexLike], value: Expression) -> Output:

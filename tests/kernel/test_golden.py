@@ -36,7 +36,7 @@ EXAMPLES: dict[str, tuple[Callable[[], Case], str]] = {
     "attention": (
         lambda: r.attention(12, 1024, 64, causal=True),
         "split q (6 reg) tail balance; split d (4 reg, 16 lane); split k (4 reg, 16 lane);"
-        "sub y k (); stage Kt at h.0 (e, k); online k; skip k q condition; bind h.0 grid",
+        "stage Kt at h.0 (e, k); online k; skip k q condition; bind h.0 grid",
     ),
     "scores": (
         lambda: r.scored(1024, 1024, 64, by_keys=True),

@@ -23,9 +23,8 @@ from tests.kernel import regions as r
 from tests.kernel.runners import RUNNERS, evaluate_region
 
 SCHEDULES = {
-    "blocks": "split k (2 reg, 2 lane); sub y k (); online k; skip k q condition",
-    "rows": "split q (1 loop, 3 reg); split k (4 lane); sub y k (); order q.0 q.1 d.0; online k; bind q.0 grid; "
-    "skip k q condition",
+    "blocks": "split k (2 reg, 2 lane); online k; skip k q condition",
+    "rows": "split q (1 loop, 3 reg); split k (4 lane); order q.0 q.1 d.0; online k; bind q.0 grid; skip k q condition",
     "single": "online k; skip k q condition",
 }
 KINDS = ("one", "each", "from", "past")

@@ -30,7 +30,7 @@ MATMUL = (
     "split m (3 reg) tail balance; split n (2 reg, 4 lane); split k (4 loop); order k.0 n.0 m.0 k.1;"
     "stage B at n.0 (k, n); stage A at k.0 (m, k); unroll k.1 4; stream"
 )
-FLASH = "split q (3 reg); split k (4 lane); sub y k (); online k; skip k q condition; bind h.0 q.0 grid"
+FLASH = "split q (3 reg); split k (4 lane); online k; skip k q condition; bind h.0 q.0 grid"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,15 +15,14 @@ from collections.abc import Iterable
 
 from smelt.graph import forms
 from smelt.kernel.actions.action import Action as Action
-from smelt.kernel.actions.cuts import Split, Sub
-from smelt.kernel.actions.group import Group, Groups
-from smelt.kernel.actions.hints import Grain, Prefetch, Shares, Transpose
+from smelt.kernel.actions.cuts import Split
+from smelt.kernel.actions.hints import Grain, Prefetch, Shares
 from smelt.kernel.actions.keep import Keep as Keep
 from smelt.kernel.actions.keep import Keeps
 from smelt.kernel.actions.loops import Bind, Order, Unroll
 from smelt.kernel.actions.matrix import Instructions, Matrix
 from smelt.kernel.actions.online import Online, OnlineLoops
-from smelt.kernel.actions.outputs import Apart, Stream, Together, WaitingSums
+from smelt.kernel.actions.outputs import Apart, SharedLoops, Stream, Together, WaitingSums
 from smelt.kernel.actions.skip import Skip, Skips
 from smelt.kernel.actions.stage import Stage, Stages
 from smelt.kernel.lowering.hooks import Handler
@@ -33,16 +32,15 @@ Schedule = tuple[Action, ...]
 # Every kind of action and its handler, which does nothing where the plan says all. Checks that concern several actions,
 # and handlers where several have something to do, come in this order.
 ACTIONS: dict[type[Action], type[Handler]] = {
-    **{Split: Handler, Sub: Handler, Order: Handler, Bind: Handler, Unroll: Handler, Stream: Handler},
+    **{Split: Handler, Order: Handler, Bind: Handler, Unroll: Handler, Stream: Handler},
     Stage: Stages,
-    Group: Groups,
     Keep: Keeps,
-    Together: Handler,
+    Together: SharedLoops,
     Apart: WaitingSums,
     Online: OnlineLoops,
     Skip: Skips,
     Matrix: Instructions,
-    **{Prefetch: Handler, Transpose: Handler, Grain: Handler, Shares: Handler},
+    **{Prefetch: Handler, Grain: Handler, Shares: Handler},
 }
 _WORDS = {kind.form.split()[0]: kind for kind in ACTIONS}
 

@@ -1,4 +1,4 @@
-"""How axes are cut: `split` for all loops over an axis, `sub` for those of one reduction."""
+"""How axes are cut: `split`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Split(Action):
             if cut.has("thread"):
                 plan.cuts[axis] = cut.with_stride(plan.threads)
                 plan.threads *= cut.extent("thread")
-        plan.lane = max([cut.extent("lane") for cut in (*plan.cuts.values(), *plan.subs.values())], default=1)
+        plan.lane = max([cut.extent("lane") for cut in plan.cuts.values()], default=1)
 
     @classmethod
     def _settle_overlap(cls, plan: Plan) -> None:
@@ -61,29 +61,6 @@ class Split(Action):
         cls.refuse(kept, "tail overlap would keep a node where elements are finished already")
         blocks = sum(loop.axis == plan.apart for loop in plan.grid) > 1
         cls.refuse(blocks, "tail overlap needs its tiles inside of tasks, if those are blocks of tiles")
-
-
-@dataclass(frozen=True, slots=True)
-class Sub(Action):
-    """One reduction cuts an axis its own way. Inside an `online` loop it walks each block once more."""
-
-    form = "sub {reduction:name} {axis:axis} {parts:parts}"
-    cuts = True
-    reduction: str
-    axis: str
-    parts: Parts = ()
-
-    def apply(self, plan: Plan) -> None:
-        axis, node = plan.axis(self.axis), plan.node(self.reduction)
-        other = node.op != "reduce" or axis not in node.attribute.axes
-        self.refuse(other, f"{self.reduction} is not a reduction over {self.axis}")
-        self.refuse((node, axis) in plan.subs, f"{self.reduction} cuts {self.axis} already")
-        plan.subs[node, axis] = _cut(self.axis, self.parts, "shrink")
-
-    @classmethod
-    def settle(cls, plan: Plan) -> None:
-        threads = any(cut.has("thread") for cut in plan.subs.values())
-        cls.refuse(threads, "a reduction of its own cut has no threads")
 
 
 def _cut(name: str, parts: Parts, tail: str) -> Cut:

@@ -105,9 +105,9 @@ class Keeps(Handler):
         Keep.refuse(apart, "the phase walks the output in loops of its own")
         return output
 
-    def reading(self, e: Expression, reload: Reload) -> None:
+    def held(self, node: Expression, reload: Reload | None = None) -> None:
         """What lies in the output is there until the output's own loops come past."""
-        if not reload.masked:
+        if reload is None or not reload.masked:
             return
         for axis in reload.rooms:
             between = self._is_open(axis) and not self.state.top.bindings[axis].origin.within(self.state.roots[axis])

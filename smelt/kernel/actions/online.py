@@ -26,7 +26,7 @@ from smelt.kernel.lowering.reduce import accumulator, finished_value, folded, up
 from smelt.kernel.lowering.state import Partial, Reload, Room, State
 from smelt.kernel.lowering.values import available, computed, constant, guarded, reload_index, spread, store, value_of
 from smelt.kernel.region import Expression, extent
-from smelt.kernel.segments import reach
+from smelt.kernel.segments import Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Led(NamedTuple):
 
 
 class OnlineLoops(Handler):
-    """`online`, with `sub` and `skip` inside it."""
+    """`online`, with `skip` inside it."""
 
     def __init__(self, state: State) -> None:
         super().__init__(state)
@@ -72,8 +72,6 @@ class OnlineLoops(Handler):
                     group.followers[e] = follower
         Online.refuse(not groups, f"no reduction over {axis.name} follows another one by a law")
         Online.refuse(as_index(extent(axis)).low < 1, f"{axis.name} may be empty")
-        own = any((lead, axis) in self.state.plan.subs for lead in groups)
-        Online.refuse(own, f"what leads must cut {axis.name} as its loop does")
         return list(groups.values())
 
     # --- when
@@ -99,9 +97,8 @@ class OnlineLoops(Handler):
         state, m = self.state, group.lead
         (axis,) = m.attribute.axes
         running = accumulator(state, m, ())
-        again = {s: (s, axis) in state.plan.subs for s in wanted}
         # Without registers: those of a block are folded before, since all that follows is carried over at every block.
-        totals = {s: accumulator(state, s, (axis,), whole=sub, registers=sub) for s, sub in again.items()}
+        totals = {s: accumulator(state, s, () if self._is_wider(s, m) else (axis,), registers=False) for s in wanted}
         self._active.append(m)
         start = state.whole(axis, state.plan.cuts[axis])
         with state.scope(state.top.body, [start]):
@@ -139,7 +136,7 @@ class OnlineLoops(Handler):
         carries, carry = by.law.carry
         for s, total in totals.items():
             state.emit(Update(total, carries, (self._made(carry, total, {"w": changed}),)))
-            if (s, axis) in state.plan.subs:
+            if self._is_wider(s, m):
                 self._again(s, followers[s].weights, total, axis)
             else:
                 self._add_block(s, total, axis)
@@ -164,19 +161,21 @@ class OnlineLoops(Handler):
         over = tuple(part for part in block.parts if part.axis == axis.name and part.kind == "reg")
         state.emit(Update(total, op, (state.fold(op, block, over),)))
 
+    def _is_wider(self, s: Expression, lead: Expression) -> bool:
+        """Whether what follows varies over axes that what leads does not: products with weights have lanes there."""
+        return len(self.state.facts.axes(s)) > len(self.state.facts.axes(lead))
+
     def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
-        """The block once more, cut as this sum wants it: the weights go through local memory."""
+        """The block once more, element by element: the weights go through local memory."""
         state, bindings = self.state, self.state.top.bindings
-        cut, binding = state.plan.subs[s, axis], bindings[axis]
-        axes = state.facts.axes(e)
+        binding, axes = bindings[axis], state.facts.axes(e)
         width = math.prod(part.extent for part in binding.parts)
         left: Index = as_index(width)
         if binding.condition is not None:
             left = minimum(width, binding.condition.b - binding.start)
-        inner = Partial(axis, binding.start, left, cut, 0, binding.origin)
-        tile = binding.origin.cut.tile
+        inner = Partial(axis, binding.start, left, Cut(), 0, binding.origin)
         rooms = {a: room_of(state, a) for a in axes if a != axis and bindings[a].parts}
-        rooms[axis] = Room(max(tile, reach(tile, cut), reach(left, cut)), binding.start, inner)
+        rooms[axis] = Room(binding.origin.cut.tile, binding.start, inner)
         reload = held(state, "e", (e, s), e, rooms)
         varies = axis in axes
         if varies:
@@ -185,18 +184,15 @@ class OnlineLoops(Handler):
             if varies:
                 scope.reloads[e] = reload
             self._blocks.append(reload)
-            nest(state, [Loop(axis, level) for level in range(cut.levels)], partial(update, state, total, s))
+            nest(state, [Loop(axis, 0)], partial(update, state, total, s))
             self._blocks.pop()
 
     # --- what would be wrong
 
-    def reading(self, e: Expression, reload: Reload) -> None:
-        if not any(block is reload for block in self._blocks):
-            self.staging(e)
-
-    def staging(self, node: Expression) -> None:
-        """What is in memory was computed with what leads in the end."""
-        depends = any(m in self.state.facts.below(node) for m in self._active)
+    def held(self, node: Expression, reload: Reload | None = None) -> None:
+        """What is in memory was computed with what leads in the end, but for the present blocks."""
+        own = any(block is reload for block in self._blocks)
+        depends = not own and any(m in self.state.facts.below(node) for m in self._active)
         Online.refuse(depends, "what depends on the reduction that leads cannot be staged or kept around its loop")
 
     def _fill(self, group: Led, skip: SkipPlan) -> Expression | None:

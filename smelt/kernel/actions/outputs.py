@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from smelt.graph import Variable, of
 from smelt.kernel.actions.action import Action
 from smelt.kernel.ir import For, Statement
-from smelt.kernel.lowering.hooks import Handler
+from smelt.kernel.lowering.hooks import Handler, Phase
 from smelt.kernel.lowering.memory import held, in_vectors, room_of
 from smelt.kernel.lowering.plan import Plan
-from smelt.kernel.lowering.reduce import prepare
+from smelt.kernel.lowering.reduce import prepare, reduce
 from smelt.kernel.lowering.state import Binding, Reload
 from smelt.kernel.lowering.values import available, reload_index, store, value_of
 from smelt.kernel.region import Expression, Less, Output
@@ -29,7 +30,11 @@ class Stream(Action):
 
 @dataclass(frozen=True, slots=True)
 class Together(Action):
-    """Store all outputs in one nest of loops, that of the first, which has the axes of all others."""
+    """Store all outputs in one nest of loops, that of the first, which has the axes of all others.
+
+    Reductions over the same axes run together where none needs another: they share the outermost loop of each axis, and
+    what is staged there. Inside it, each walks the loops that are left by itself.
+    """
 
     form = "together"
 
@@ -39,6 +44,24 @@ class Together(Action):
         self.refuse(not fit, "there must be several outputs, and the first must have the axes of all")
         self.refuse(plan.has_scans, "scans are made in the nest of one output")
         plan.together = True
+
+
+class SharedLoops(Handler):
+    """Makes reductions together that are wanted in one place."""
+
+    def phase(self, reduction: Expression) -> Phase | None:
+        state, below = self.state, self.state.facts.below
+        axes, bindings = reduction.attribute.axes, state.top.bindings
+        if state.copying or state.plan.keeps or not set(axes).isdisjoint(state.plan.online):
+            return None
+        members: list[Expression] = []
+        for e in state.region.order():
+            alike = e.op == "reduce" and e.attribute.axes == axes and e in state.wanted and not available(state, e)
+            there = alike and all(axis in bindings for axis in state.facts.axes(e))
+            others = {*members, reduction} - {e}
+            if there and others.isdisjoint(below(e)) and all(e not in below(other) for other in others):
+                members.append(e)
+        return Phase(tuple(members), partial(reduce, state, tuple(members))) if len(members) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

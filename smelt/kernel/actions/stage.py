@@ -86,8 +86,8 @@ def _cut_copy(plan: Plan, node: Expression, order: tuple[Dimension, ...]) -> Non
         plan.copies[node, along] = Cut((Piece("reg", lane),))
     elif _is_narrow(node, order):
         plan.copies[node, order[-2].axis] = Cut((Piece("reg", 2 * LINE_BYTES // (last.block * node.dtype.itemsize)),))
-    folds = [(e, axis) for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
-    if not any(plan.cut(e, axis).has("lane") for e, axis in folds):
+    folds = [axis for e in walk([node]) if e.op == "reduce" for axis in e.attribute.axes]
+    if not any(plan.cuts[axis].has("lane") for axis in folds):
         outer = (Piece("reg", last.block // lane),) if last.block > lane else ()
         # Sums are large bodies: one for all vectors. What is only copied is masked where it must be.
         plan.copies[node, last.axis] = Cut((*outer, Piece("lane", lane)), "mask" if folds else "shrink")
@@ -124,7 +124,7 @@ class Stages(Handler):
         state, node = self.state, stage.node
         self._check(stage)
         for handler in state.handlers:
-            handler.staging(node)
+            handler.held(node)
         rooms = {axis: room_of(state, axis) for axis in stage.axes}
         reload = held(state, "s", stage, node, rooms, stage.order)
         self._copy(stage, reload)

@@ -47,11 +47,8 @@ class Handler:
     def walking(self, members: tuple[Expression, ...]) -> None:
         """The axes of reductions have just begun, and their loops are opened next."""
 
-    def reading(self, e: Expression, reload: Reload) -> None:
-        """A node is asked for that lies in memory, from where it is read next."""
-
-    def staging(self, node: Expression) -> None:
-        """A node is put into memory ahead of the loops that read it."""
+    def held(self, node: Expression, reload: Reload | None = None) -> None:
+        """A node is put into memory ahead of the loops that read it, or read from where it lies."""
 
     def storing(self, outputs: tuple[Output, ...], put: Callable[[], None]) -> bool:
         """The innermost body of outputs is reached, where `put` stores them; True if the handler has seen to it."""

@@ -166,8 +166,6 @@ def _outer_reduction(state: State, output: Output, outside: list[Loop]) -> Expre
     (reduction,) = found
     refuse(state.facts.scans(output.value), f"{stands}, but the output needs a scan")
     refuse(as_index(extent(axis)).low < 1, f"{stands}, but {axis.name} may be empty")
-    own = any((reduction, a) in state.plan.subs for a in reduction.attribute.axes)
-    refuse(own, f"{stands}, but the reduction cuts {axis.name} its own way")
     refuse(reduction.attribute.axes[0] in state.plan.online, f"{stands}, but {axis.name} is online")
     return reduction
 
@@ -234,7 +232,7 @@ def _stretch(state: State, axis: Variable) -> tuple[Index, Index]:
 def _add(state: State, reduction: Expression, outer: Loop, total: Value) -> None:
     """The loops of the reduction that are still closed, adding to its partial result."""
     fold = reduction.attribute
-    pieces = [piece for axis in fold.axes for piece in state.plan.cut(reduction, axis).inner]
+    pieces = [piece for axis in fold.axes for piece in state.plan.cuts[axis].inner]
     tiled = any(is_kept(reduction, piece.kind) for piece in pieces)
     own = accumulator(state, reduction, fold.axes) if tiled else total
     loops = [loop for loop in reduction_loops(state, reduction) if loop != outer]

@@ -12,7 +12,7 @@ from smelt.dtypes import DType
 from smelt.errors import InternalError
 from smelt.graph import ZERO, Index, IndexLike, Variable, as_index, less, of, row_major, upper
 from smelt.kernel.ir import If, Load, Statement, Update, Value
-from smelt.kernel.lowering.plan import Dimension, cuts_along
+from smelt.kernel.lowering.plan import Dimension
 from smelt.kernel.lowering.state import Reload, Room, State
 from smelt.kernel.region import Buffer, Expression, Less, Place, extent
 from smelt.kernel.segments import reach
@@ -57,8 +57,7 @@ def room_of(state: State, axis: Variable) -> Room:
 def whole_size(state: State, axis: Variable) -> int:
     """How many elements of a whole axis tiles can touch, however it is walked."""
     total, plan = extent(axis), state.plan
-    cuts = [plan.cuts[axis], *cuts_along(axis, plan.copies), *cuts_along(axis, plan.subs)]
-    ends = [reach(total, cut) for cut in cuts]
+    ends = [reach(total, cut) for cut in (plan.cuts[axis], *plan.copies_along(axis))]
     return max(*ends, upper(total) + _slack(state, axis), _thread_room(state, total), 1)
 
 
@@ -76,8 +75,7 @@ def _slack(state: State, axis: Variable) -> int:
     """How far a walk from the middle of an axis may overshoot. Copies start at blocks, other cuts at tiles."""
     plan, main = state.plan, state.plan.cuts[axis]
     blocks = [main.width(level) for level in range(main.levels)]
-    found = [copy.tile for copy in cuts_along(axis, plan.copies) if any(width % copy.tile for width in blocks[:-1])]
-    found += [cut.tile for cut in cuts_along(axis, plan.subs) if any(width % cut.tile for width in blocks)]
+    found = [copy.tile for copy in plan.copies_along(axis) if any(width % copy.tile for width in blocks[:-1])]
     if plan.threads > 1 and _is_copied_from_memory(state, axis):
         found += [power(min(width, upper(extent(axis)))) for width in blocks[:-1]]
     return max(found, default=1) - 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from smelt.graph import ZERO, Index, Variable, as_index, maximum, minimum, of
 from smelt.kernel.ir import For, Let, Statement
-from smelt.kernel.lowering.plan import Loop, cuts_along
+from smelt.kernel.lowering.plan import Loop
 from smelt.kernel.lowering.state import Binding, Partial, State, tile_of
 from smelt.kernel.region import Less
 from smelt.kernel.segments import Segment, segments
@@ -36,7 +36,7 @@ def _is_even(state: State, partial: Partial) -> bool:
     """Whether each block needs a size that is known: the threads of a group share out copies of it, or vectors that do
     not divide its tiles do.
     """
-    copies = cuts_along(partial.axis, state.plan.copies)
+    copies = state.plan.copies_along(partial.axis)
     return state.plan.threads > 1 or any(partial.cut.tile % copy.tile for copy in copies)
 
 

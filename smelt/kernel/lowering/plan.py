@@ -77,7 +77,6 @@ class Plan:
 
     region: Region
     cuts: dict[Variable, Cut] = field(init=False)
-    subs: dict[tuple[Expression, Variable], Cut] = field(default_factory=dict)
     order: tuple[Loop, ...] = ()
     grid: tuple[Loop, ...] = ()
     stages: list[StagePlan] = field(default_factory=list)
@@ -87,7 +86,6 @@ class Plan:
     stream: bool = False
     online: list[Variable] = field(default_factory=list)
     skips: dict[Variable, SkipPlan] = field(default_factory=dict)
-    groups: dict[Expression, tuple[Expression, ...]] = field(default_factory=dict)  # of each reduction in one
     matrix: dict[Expression, str] = field(default_factory=dict)  # the instruction that makes a reduction
     together: bool = False  # all outputs are stored in the nest of the first
     apart: Variable | None = None  # the axis whose registers are finished one by one
@@ -101,11 +99,11 @@ class Plan:
     @cached_property
     def uses_memory(self) -> bool:
         """True if nodes may be read back from memory; asked once all actions are in."""
-        return bool(self.stages or self.keeps or self.subs or self.apart)
+        return bool(self.stages or self.keeps or self.online or self.apart)
 
-    def cut(self, reduction: Expression, axis: Variable) -> Cut:
-        """How a reduction walks an axis."""
-        return self.subs.get((reduction, axis)) or self.cuts[axis]
+    def copies_along(self, axis: Variable) -> list[Cut]:
+        """How copies walk an axis."""
+        return [cut for (_, a), cut in self.copies.items() if a == axis]
 
     # --- what the names of actions stand for
 
@@ -145,8 +143,3 @@ class Plan:
     def node(self, name: str) -> Expression:
         refuse(name not in self._nodes, f"the region has no node {name}")
         return self._nodes[name]
-
-
-def cuts_along(axis: Variable, cuts: dict[tuple[Expression, Variable], Cut]) -> list[Cut]:
-    """How single reductions, or copies, walk an axis."""
-    return [cut for (_, a), cut in cuts.items() if a == axis]

@@ -98,7 +98,7 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
         for step in steps:
             nest(state, loops[shared:], step)
 
-    with state.scope(state.top.body, [state.whole(axis, state.plan.cut(members[0], axis)) for axis in axes]):
+    with state.scope(state.top.body, [state.whole(axis, state.plan.cuts[axis]) for axis in axes]):
         for handler in state.handlers:
             handler.walking(members)
         nest(state, loops[:shared], leaf)
@@ -111,23 +111,20 @@ def reduce(state: State, members: tuple[Expression, ...], depth: int) -> None:
 def reduction_loops(state: State, reduction: Expression) -> list[Loop]:
     """The loops of a reduction: as `order` has them, or axis by axis."""
     axes = reduction.attribute.axes
-    loops = [Loop(a, level) for a in axes for level in range(state.plan.cut(reduction, a).levels)]
+    loops = [Loop(a, level) for a in axes for level in range(state.plan.cuts[a].levels)]
     place = {loop: at for at, loop in enumerate(state.plan.order)}
     return sorted(loops, key=lambda loop: place.get(loop, len(place)))
 
 
-def accumulator(
-    state: State, reduction: Expression, axes: tuple[Variable, ...], whole: bool = False, registers: bool = True
-) -> Value:
+def accumulator(state: State, reduction: Expression, axes: tuple[Variable, ...], registers: bool = True) -> Value:
     """An accumulator with the tile parts of the axes that the reduction varies over, and of the reduced `axes`.
 
-    Those are as large as a tile of the axis can be, or as the cut says if `whole`; maybe without registers.
+    Those are as large as a tile of the axis can be; maybe without registers.
     """
     own: list[Part] = []
     for axis in axes:
-        cut = state.plan.cut(reduction, axis)
-        sizes = cut.tiles if whole else largest_tile(extent(axis), cut)
-        parts = parts_of(axis, cut.inner, sizes)
+        cut = state.plan.cuts[axis]
+        parts = parts_of(axis, cut.inner, largest_tile(extent(axis), cut))
         own += [p for p in parts if is_kept(reduction, p.kind) and (registers or p.kind != "reg")]
     outer = state.parts(state.facts.axes(reduction))
     together = state.sorted_parts(sorted([*outer, *own], key=state.part_order))

@@ -23,7 +23,7 @@ from smelt.kernel.region import Expression, Output
 
 def scanning_loops(state: State, loops: list[Loop], output: Output) -> list[Loop]:
     """Loops in an order that scans allow: those of the scanned axis last."""
-    scanned = {e.attribute.axis for e in state.facts.scans(output.value)}
+    scanned = {e.attribute.axes[0] for e in state.facts.scans(output.value)}
     return sorted(loops, key=lambda loop: loop.axis in scanned)
 
 
@@ -57,7 +57,7 @@ def _around(
     state: State, scans: tuple[Expression, ...], loops: Sequence[Loop]
 ) -> tuple[Sequence[Loop], Sequence[Loop], Sequence[Loop]]:
     """The loops before the innermost ones of the scanned axis, these, and what stands inside them."""
-    axis = scans[0].attribute.axis
+    axis = scans[0].attribute.axes[0]
     bound = any(loop.axis == axis for loop in state.plan.grid)
     refuse(bound, f"bind: {axis.name} is scanned, so its loops run in order")
     refuse(state.plan.cuts[axis].has("thread"), f"split: {axis.name} is scanned, so threads cannot share it")
@@ -75,12 +75,12 @@ def _around(
 
 
 def _others(state: State, e: Expression) -> tuple[Variable, ...]:
-    return tuple(axis for axis in state.facts.axes(e) if axis != e.attribute.axis)
+    return tuple(axis for axis in state.facts.axes(e) if axis != e.attribute.axes[0])
 
 
 def _resume(state: State, e: Expression, carry: Value) -> Memory | None:
     """Where the carry waits while other loops run between those of the axis; it is taken up from there."""
-    axis = e.attribute.axis
+    axis = e.attribute.axes[0]
     partial = state.top.partials[axis]
     if partial.level == 0:
         return None
@@ -91,7 +91,7 @@ def _resume(state: State, e: Expression, carry: Value) -> Memory | None:
 
 def _scan(state: State, e: Expression, carry: Value) -> None:
     """One step: the present tile of the argument, scanned."""
-    (op, axis), (argument,) = e.attribute, e.arguments
+    (op, (axis,)), (argument,) = e.attribute, e.arguments
     source = guarded(state, finished_value(state, argument), (axis,), scan_start(op, e.dtype))
     source = spread(state, source, state.parts(state.facts.axes(e)))
     value = Value(state.fresh("v"), e.dtype, source.parts)

@@ -115,7 +115,7 @@ class State:
         self.visits: dict[Partial, Callable[[Segment, Callable[[Segment], None]], None]] = {}
         self.consumers: tuple[Expression, ...] = ()  # whose loops are being opened
         self.copying = False  # the loops are those of a copy into memory
-        self.used: set[object] = set()  # what came to something: stages, kept nodes, groups
+        self.used: set[object] = set()  # what came to something: stages, kept nodes
         self.output: Output | None = None  # being stored
         self.wanted: frozenset[Expression] = frozenset()  # what it, and others stored with it, are made of
         self.roots: dict[Variable, Partial] = {}  # the axes of its nest, before their first loop

@@ -152,7 +152,7 @@ def _reload(state: State, e: Expression) -> bool:
         return False
     reload, depth = found
     for handler in state.handlers:
-        handler.reading(e, reload)
+        handler.held(e, reload)
     index, axes = reload_index(state, reload), state.facts.axes(e)
     mask = state.conditions(axes) if reload.masked else ()
     parts = state.parts(axes, variables_of(index, mask))
