@@ -15,7 +15,7 @@ from typing import NamedTuple
 from smelt.dtypes import bool_
 from smelt.graph import BINARY, UNARY, Index, Variable, as_index, identity, minimum
 from smelt.kernel.actions.action import Action
-from smelt.kernel.actions.skip import Skip, leave_out
+from smelt.kernel.actions.skip import Held, Skip, end_early, leave_out
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
@@ -104,11 +104,13 @@ class OnlineLoops(Handler):
         totals = {s: accumulator(state, s, (axis,), whole=sub, registers=sub) for s, sub in again.items()}
         self._active.append(m)
         start = state.whole(axis, state.plan.cuts[axis])
+        held: Held | None = None
         with state.scope(state.top.body, [start]):
             if axis in state.plan.skips:
                 fill = self._fill(group, state.plan.skips[axis])
-                leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
-            nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
+                matter = None if fill is None else partial(self._matters, group.by, fill, running)
+                held = leave_out(state, start, matter)
+            nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running, held))
         self._active.pop()
         state.top.memo[m] = (running, depth)
         state.used.add(m)
@@ -122,7 +124,7 @@ class OnlineLoops(Handler):
             whole = folded(state, total, s)
             state.top.memo[s] = (computed(state, "where", empty, undefined, whole) if finite else whole, depth)
 
-    def _step(self, group: Led, totals: dict[Expression, Value], running: Value) -> None:
+    def _step(self, group: Led, totals: dict[Expression, Value], running: Value, held: Held | None) -> None:
         """One block of the axis: what leads now, what that makes of all before, and the block's own share."""
         state, (m, by, followers) = self.state, group
         (axis,), (x,), op = m.attribute.axes, m.arguments, m.attribute.op
@@ -140,7 +142,7 @@ class OnlineLoops(Handler):
         for s, total in totals.items():
             state.emit(Update(total, carries, (self._made(carry, total, {"w": changed}),)))
             if (s, axis) in state.plan.subs:
-                self._again(s, followers[s].weights, total, axis)
+                self._again(s, followers[s].weights, total, axis, held)
             else:
                 self._add_block(s, total, axis)
 
@@ -164,8 +166,10 @@ class OnlineLoops(Handler):
         over = tuple(part for part in block.parts if part.axis == axis.name and part.kind == "reg")
         state.emit(Update(total, op, (state.fold(op, block, over),)))
 
-    def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
-        """The block once more, cut as this sum wants it: the weights go through local memory."""
+    def _again(self, s: Expression, e: Expression, total: Value, axis: Variable, known: Held | None) -> None:
+        """The block once more, cut as this sum wants it: the weights go through local memory. Those of scores that are
+        masked everywhere are zero.
+        """
         state, bindings = self.state, self.state.top.bindings
         cut, binding = state.plan.subs[s, axis], bindings[axis]
         axes = state.facts.axes(e)
@@ -185,6 +189,8 @@ class OnlineLoops(Handler):
             if varies:
                 scope.reloads[e] = reload
             self._blocks.append(reload)
+            if known is not None:
+                end_early(state, inner, known)
             nest(state, [Loop(axis, level) for level in range(cut.levels)], partial(update, state, total, s))
             self._blocks.pop()
 
