@@ -59,7 +59,9 @@ class Bound:
             raise TraceError("a bound function has a state, which cannot be traced", hint="Call the jitted function.")
         with self._lock:
             try:
-                quick = self._quick.get(tuple([_mark(x) for x in args]))
+                quick = self._quick.get(
+                    tuple([(x.dtype, x.shape) if type(x) is np.ndarray else _mark(x) for x in args])
+                )
             except TypeError:  # something else than tensors, arrays and numbers
                 return self._call(args)
             if quick is None or watcher() is not None or (self._shown and self._is_held()):
