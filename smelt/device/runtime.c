@@ -273,7 +273,8 @@ static void join(long chunks) {
 /* Run one kernel over several threads; 0 when the pool is in use by another caller. */
 static int run_parallel(const Job *job) {
     if (__atomic_exchange_n(&pool.busy, 1, __ATOMIC_ACQUIRE)) return 0;
-    while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1))) pool.workers++;
+    while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1)))
+        __atomic_add_fetch(&pool.workers, 1, __ATOMIC_RELAXED);
 
     /* All shares are empty, so that nobody can claim a chunk with fields of two jobs. */
     SET_FIELD(kernel, job->kernel);
