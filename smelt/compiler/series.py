@@ -19,7 +19,7 @@ from smelt.schedule import Choice
 
 FEWEST: Final = 32  # launches of a graph whose small ones are worth a kernel of their own
 LARGEST: Final = 0.5  # of what is worth waking a thread for, all parts of a series together
-SHARED: Final = 0.25  # of the same, from which on only what can be cut into pieces is: threads that are awake share it
+SHARED: Final = 0.2  # of the same, from which on only what can be cut into pieces is: threads that are awake share it
 _OPERATIONS: Final = 20_000  # of a routine that are worth waking a thread for, about
 _MOST_PARTS: Final = 16
 

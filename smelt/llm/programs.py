@@ -60,6 +60,7 @@ class DecoderPrograms:
         self._row = context // PAGE + 1  # pages in a row of pages: room for padding behind the longest text
         self.chunks: Sequence[int] = tuple(size for size in chunks if size <= context) or chunks[:1]
         self.batches: Sequence[int] = next(sizes for most, sizes in BATCHES.items() if most >= max(slots, rows))
+        self._all = {size: np.arange(size, dtype=np.int32) for size in self.batches}  # rows that have logits
         self.config, self._dtype = model.config, dtype  # of keys and values in the cache
         leaves, structure = tree.flatten(model)
         self._weights = tuple(leaves)
@@ -114,21 +115,18 @@ class DecoderPrograms:
         padded = np.zeros(size, np.int32)
         padded[: len(tokens)] = tokens
         positions = np.minimum(np.arange(start, start + size, dtype=np.int32), self.context)
-        return padded, positions, self._rows([pages])[0], np.array([len(tokens) - 1], np.int32)
-
-    def _rows(self, pages: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-        rows = np.zeros((len(pages), self._row), np.int32)
-        for row, numbers in zip(rows, pages, strict=True):
-            row[: len(numbers)] = numbers
-        return rows
+        numbers = np.zeros(self._row, np.int32)
+        numbers[: len(pages)] = pages
+        return padded, positions, numbers, np.array([len(tokens) - 1], np.int32)
 
     def extend(self, rows: Sequence[tuple[Sequence[int], int, int]]) -> sm.Tensor:
         """Read one token each, as (pages, position, token); a row of logits for each, and for padding behind them."""
         size = next(size for size in self.batches if len(rows) <= size)
-        pages, positions, tokens = zip(*rows, *[((), 0, 0)] * (size - len(rows)), strict=True)
-        wanted = np.arange(size, dtype=np.int32)
-        at = np.array(positions, np.int32)
-        logits: sm.Tensor = self._bound(np.array(tokens, np.int32), at, self._rows(pages), wanted)[0]
+        tokens, positions = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        pages = np.zeros((size, self._row), np.int32)
+        for row, (numbers, position, token) in enumerate(rows):
+            tokens[row], positions[row], pages[row, : len(numbers)] = token, position, numbers
+        logits: sm.Tensor = self._bound(tokens, positions, pages, self._all[size])[0]
         return logits
 
     def copy(self, source: int, target: int) -> None:

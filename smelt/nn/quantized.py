@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import numpy as np
 
 from smelt.cost import profile
+from smelt.device import lasting
 from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
@@ -84,8 +85,8 @@ class QuantizedWeight(Module):
         self.halves = groups * BLOCK // columns  # groups of a block
         words, high = _planes(given, bits, 128 * self.is_signed)
         self.words, self.high = from_numpy(words), None if high is None else from_numpy(high)
-        self.scale = from_numpy(_panels(_narrow(scale.reshape(rows, -1, self.halves))))
-        self.minimum = None if minimum is None else from_numpy(_panels(_narrow(minimum.reshape(rows, -1, self.halves))))
+        self.scale = _plane(scale.reshape(rows, -1, self.halves))
+        self.minimum = None if minimum is None else _plane(minimum.reshape(rows, -1, self.halves))
 
     def codes(self, words: Tensor, high: Tensor | None) -> Tensor:
         """Words of codes (..., blocks, 2, 4), each byte one code, from those of some rows (..., blocks, …)."""
@@ -225,9 +226,9 @@ def _planes(codes: Rows, bits: int, flip: int) -> tuple[NDArray[np.int32], NDArr
     """Words, and the bits above the lower 4 if there are any but no whole bytes; `flip` is toggled in bytes."""
     rows, columns = codes.shape
     panels, blocks = -(-rows // PANEL), columns // BLOCK
-    words = np.empty((panels, blocks, *((2,) if bits == 8 else ()), 4, PANEL), "<i4")
+    words = lasting((panels, blocks, *((2,) if bits == 8 else ()), 4, PANEL), "<i4")
     upper = {5: _fifth, 6: _upper}.get(bits)
-    high = None if upper is None else np.empty((panels, blocks, *((2,) if bits == 6 else ()), PANEL), "<i4")
+    high = None if upper is None else lasting((panels, blocks, *((2,) if bits == 6 else ()), PANEL), "<i4")
     step = max(_AT_ONCE // (PANEL * columns), 1)
     for first in range(0, panels, step):
         part, to = slice(first * PANEL, min((first + step) * PANEL, rows)), slice(first, first + step)
@@ -257,8 +258,15 @@ def _filled(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _panels(rows: NDArray[Any]) -> NDArray[Any]:
     """(n, …) → (n/16, …, 16)."""
-    panels = _filled(rows).reshape(-1, PANEL, *rows.shape[1:])
-    return np.ascontiguousarray(np.moveaxis(panels, 1, -1))
+    return np.moveaxis(_filled(rows).reshape(-1, PANEL, *rows.shape[1:]), 1, -1)
+
+
+def _plane(rows: NDArray[Any]) -> Tensor:
+    """The panels of scales or minimums."""
+    panels = _panels(_narrow(rows))
+    found = lasting(panels.shape, panels.dtype)
+    found[...] = panels
+    return from_numpy(found)
 
 
 def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -166,7 +166,8 @@ class Storage:
         if 0 in self.shape:  # a view of nothing may start anywhere, also outside the memory
             return self.memory.view(self.dtype.numpy, self.shape, None, 0)
         size = self.dtype.itemsize
-        strides = tuple(stride * size for stride in self.strides)
+        is_packed = self.signature.packed_bytes >= 0
+        strides = None if is_packed else tuple([stride * size for stride in self.strides])
         return self.memory.view(self.dtype.numpy, self.shape, strides, self.offset * size)
 
     def element(self) -> Any:

@@ -59,7 +59,9 @@ class Bound:
             raise TraceError("a bound function has a state, which cannot be traced", hint="Call the jitted function.")
         with self._lock:
             try:
-                quick = self._quick.get(tuple([_mark(x) for x in args]))
+                quick = self._quick.get(
+                    tuple([(x.dtype, x.shape) if type(x) is np.ndarray else _mark(x) for x in args])
+                )
             except TypeError:  # something else than tensors, arrays and numbers
                 return self._call(args)
             if quick is None or watcher() is not None or (self._shown and self._is_held()):
@@ -179,6 +181,7 @@ class _Quick:
     checks: Sequence[tuple[Any, Check]]  # where each says what it has found
     results: Sequence[Any]  # None for a fresh tensor, or what it always is
     structure: Any
+    is_flat: bool  # whether that is a tuple of leaves alone
     alive: Sequence[Any]  # what pointers point to
 
     def __call__(self, args: Sequence[Any]) -> Any:
@@ -198,7 +201,9 @@ class _Quick:
                 check.report(found.item())
         made = iter(zip(memories, self.fresh, strict=True))
         values = [_made(*next(made)) if known is None else known for known in self.results]
-        return values[0] if self.structure is tree.LEAF else tree.unflatten(self.structure, values)
+        if self.structure is tree.LEAF:
+            return values[0]
+        return tuple(values) if self.is_flat else tree.unflatten(self.structure, values)
 
 
 def _made(memory: Memory, known: tuple[int, Signature]) -> Tensor:
@@ -251,6 +256,7 @@ def _quick(entry: Entry, leaves: list[Any], places: Sequence[_Place], first: int
         [(one, check) for one, check in zip(found, fixed.checks, strict=True) if check is not DONE],
         [None if isinstance(part, Tensor) else part for part in parts],
         structure,
+        structure.kind is tuple and all(child is tree.LEAF for child in structure.children),
         (fixed, arena, [storage.memory for storage in (*storages, *prepared) if storage not in states]),
     )
 

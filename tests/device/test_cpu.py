@@ -44,6 +44,15 @@ KERNEL(scratch) {
     }
 }
 
+/* Whose workspace a task has; it takes a moment. */
+KERNEL(whose) {
+    long *out = b[0];
+    for (long t = begin; t < end; t++) {
+        out[t] = (long)w;
+        for (volatile int i = 0; i < 64; i++) {}
+    }
+}
+
 KERNEL(add_one) { long *x = b[0]; for (long t = begin; t < end; t++) x[t]++; }
 KERNEL(twice) { long *x = b[0]; for (long t = begin; t < end; t++) x[t] *= 2; }
 KERNEL(span) { __atomic_add_fetch((long *)b[0], end - begin, 0); __atomic_add_fetch((long *)b[0] + 1, 1, 0); }
@@ -171,6 +180,17 @@ def test_each_thread_has_its_own_workspace(cpu: CPU) -> None:
     assert program.arena_bytes == 128 + 4 * 512
     run(cpu, program, block)
     np.testing.assert_array_equal(values, 64 * np.arange(2000) + 63 * 32)
+
+
+@pytest.mark.parametrize(("tasks", "grain"), [(64, 1), (97, 1), (1000, 3), (30, 7)])
+def test_threads_work_on_neighbors(cpu: CPU, tasks: int, grain: int) -> None:
+    block, values = longs(cpu, np.zeros(tasks))
+    with configure(threads=2):
+        program = loaded(cpu, [Launch(0, "whose", "", tasks, grain, 1, (0,), ())] * 20, [(1, 0)], 64, 0)
+    run(cpu, program, block)
+    # A share each, of which the other one may have worked through the end.
+    assert np.count_nonzero(np.diff(values)) <= 3
+    assert len(set(values.tolist())) <= 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import gc
 import itertools
 import os
 import threading
+import weakref
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smelt.device import memory
-from smelt.device.memory import Memory, Pool, available_bytes, size_class, wrap
+from smelt.device.memory import Memory, Pool, available_bytes, lasting, size_class, wrap
 from smelt.errors import InternalError, MemoryLimitError
 from tests.device.helpers import holds_in_forked_child
 
@@ -171,6 +173,30 @@ def test_wrapping_keeps_read_only_arrays_read_only() -> None:
         wrap(array).view(FLOAT, (3,), writeable=True)
     with pytest.raises(InternalError):
         wrap(np.array([object()]))
+
+
+def test_what_lasts_lies_side_by_side() -> None:
+    arrays = [lasting((3, 50), np.float32) for _ in range(8)]
+    places = [array.__array_interface__["data"][0] for array in arrays]
+    assert all(place % 64 == 0 for place in places)
+    assert all(array.shape == (3, 50) and array.dtype == np.float32 for array in arrays)
+    assert sum(after - place == 640 for place, after in itertools.pairwise(places)) >= 6  # but where a stretch ended
+    for k, array in enumerate(arrays):
+        array[...] = k
+    assert [array.min() for array in arrays] == [array.max() for array in arrays] == list(range(8))
+    assert lasting((0, 4), np.int8).size == 0
+
+
+def test_what_lasts_is_returned_when_all_of_a_stretch_is_gone() -> None:
+    stretch = weakref.ref(_owner(lasting((1 << 20,), np.int64)))  # long enough for one of its own
+    gc.collect()
+    assert stretch() is None
+
+
+def _owner(array: Any) -> Any:
+    while array.base is not None:
+        array = array.base
+    return array
 
 
 def test_threads_share_the_pool(pool: Pool) -> None:

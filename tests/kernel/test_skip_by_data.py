@@ -53,6 +53,19 @@ def test_what_is_left_out_counts_nothing(name: str, kind: str, low: float, sched
     np.testing.assert_allclose(arrays["o"], expected["o"], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", RUNNERS)
+@pytest.mark.parametrize("schedule", ["blocks", "rows"])
+def test_values_behind_the_last_place_are_not_read(name: str, schedule: str) -> None:
+    case = r.windowed(9, 3, data="one")
+    arrays = case.arrays(3)
+    arrays["N"][:] = 5
+    expected = {key: array.copy() for key, array in arrays.items()}
+    evaluate_region(case.region, expected, case.integers)
+    arrays["V"].reshape(9, 3)[6:] = np.nan
+    RUNNERS[name]([(lower(case.region, parse_schedule(SCHEDULES[schedule])), arrays, case.integers)])
+    np.testing.assert_allclose(arrays["o"], expected["o"], rtol=1e-3, atol=1e-5)
+
+
 def test_the_integer_is_clamped_to_what_matters() -> None:
     kernel = lower(r.windowed(9, 3, data="one").region, parse_schedule(SCHEDULES["single"]))
     (asked,) = [s for s in statements(kernel.body) if isinstance(s, Ask)]

@@ -31,33 +31,33 @@ def ways(decoder: Decoder, tokens: list[int], dtype: str) -> Iterator[tuple[str,
     large, small = programs(64, LENGTH), programs(64)
 
     def one_by_one(of: DecoderPrograms, slot: int = 0, start: int = LENGTH) -> Any:
-        rows = [of.extend([(slot, place, tokens[place])]).numpy()[0] for place in range(start, context)]
+        rows = [of.extend([(of.own(slot), place, tokens[place])]).numpy()[0] for place in range(start, context)]
         return np.stack(rows[-FURTHER:])
 
     def whole(of: DecoderPrograms, start: int = 0) -> Any:
         size = of.chunks[-1]
         for at in range(start, LENGTH, size):
-            of.read(0, at, tokens[at : min(at + size, LENGTH)])
+            of.read(of.own(0), at, tokens[at : min(at + size, LENGTH)])
         return one_by_one(of)
 
     def after_prefix() -> Any:
-        large.read(0, 0, tokens[:300] + [7] * 100)  # another text that begins alike
-        large.read(0, 300, tokens[300:LENGTH])
+        large.read(large.own(0), 0, tokens[:300] + [7] * 100)  # another text that begins alike
+        large.read(large.own(0), 300, tokens[300:LENGTH])
         return one_by_one(large)
+
+    def beside(place: int) -> Any:
+        rows = [(large.own(slot), place, tokens[place - slot * (slot != 3)]) for slot in range(TOGETHER)]
+        return large.extend(rows).numpy()[3]
 
     def among_others() -> Any:
         for slot in range(TOGETHER):
             own = tokens if slot == 3 else [*tokens[slot:], *tokens[:slot]]
-            large.read(slot, 0, own[:LENGTH])
-        rows = [
-            large.extend([(slot, place, tokens[place - slot * (slot != 3)]) for slot in range(TOGETHER)]).numpy()[3]
-            for place in range(LENGTH, context)
-        ]
-        return np.stack(rows)
+            large.read(large.own(slot), 0, own[:LENGTH])
+        return np.stack([beside(place) for place in range(LENGTH, context)])
 
     def guessed() -> Any:
-        large.read(0, 0, tokens[:LENGTH])
-        rows = [(0, place, tokens[place]) for place in range(LENGTH, context)]
+        large.read(large.own(0), 0, tokens[:LENGTH])
+        rows = [(large.own(0), place, tokens[place]) for place in range(LENGTH, context)]
         return large.extend(rows).numpy()[:FURTHER]
 
     yield f"chunks of {LENGTH}", lambda: whole(large)

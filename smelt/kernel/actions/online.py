@@ -15,7 +15,7 @@ from typing import NamedTuple
 from smelt.dtypes import bool_
 from smelt.graph import BINARY, UNARY, Index, Variable, as_index, identity, minimum
 from smelt.kernel.actions.action import Action
-from smelt.kernel.actions.skip import Skip, leave_out
+from smelt.kernel.actions.skip import Held, Skip, end_early, leave_out
 from smelt.kernel.ir import Update, Value
 from smelt.kernel.laws import Follower, Formula, follows
 from smelt.kernel.lowering.hooks import Handler, Phase
@@ -101,11 +101,13 @@ class OnlineLoops(Handler):
         totals = {s: accumulator(state, s, () if self._is_wider(s, m) else (axis,), registers=False) for s in wanted}
         self._active.append(m)
         start = state.whole(axis, state.plan.cuts[axis])
+        held: Held | None = None
         with state.scope(state.top.body, [start]):
             if axis in state.plan.skips:
                 fill = self._fill(group, state.plan.skips[axis])
-                leave_out(state, start, None if fill is None else partial(self._matters, group.by, fill, running))
-            nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running))
+                matter = None if fill is None else partial(self._matters, group.by, fill, running)
+                held = leave_out(state, start, matter)
+            nest(state, [Loop(axis, 0)], lambda: self._step(group, totals, running, held))
         self._active.pop()
         state.top.memo[m] = (running, depth)
         state.used.add(m)
@@ -119,7 +121,7 @@ class OnlineLoops(Handler):
             whole = folded(state, total, s)
             state.top.memo[s] = (computed(state, "where", empty, undefined, whole) if finite else whole, depth)
 
-    def _step(self, group: Led, totals: dict[Expression, Value], running: Value) -> None:
+    def _step(self, group: Led, totals: dict[Expression, Value], running: Value, held: Held | None) -> None:
         """One block of the axis: what leads now, what that makes of all before, and the block's own share."""
         state, (m, by, followers) = self.state, group
         (axis,), (x,), op = m.attribute.axes, m.arguments, m.attribute.op
@@ -137,7 +139,7 @@ class OnlineLoops(Handler):
         for s, total in totals.items():
             state.emit(Update(total, carries, (self._made(carry, total, {"w": changed}),)))
             if self._is_wider(s, m):
-                self._again(s, followers[s].weights, total, axis)
+                self._again(s, followers[s].weights, total, axis, held)
             else:
                 self._add_block(s, total, axis)
 
@@ -165,8 +167,10 @@ class OnlineLoops(Handler):
         """Whether what follows varies over axes that what leads does not: products with weights have lanes there."""
         return len(self.state.facts.axes(s)) > len(self.state.facts.axes(lead))
 
-    def _again(self, s: Expression, e: Expression, total: Value, axis: Variable) -> None:
-        """The block once more, element by element: the weights go through local memory."""
+    def _again(self, s: Expression, e: Expression, total: Value, axis: Variable, known: Held | None) -> None:
+        """The block once more, element by element: the weights go through local memory. Those of scores that are
+        masked everywhere are zero.
+        """
         state, bindings = self.state, self.state.top.bindings
         binding, axes = bindings[axis], state.facts.axes(e)
         width = math.prod(part.extent for part in binding.parts)
@@ -184,6 +188,8 @@ class OnlineLoops(Handler):
             if varies:
                 scope.reloads[e] = reload
             self._blocks.append(reload)
+            if known is not None:
+                end_early(state, inner, known)
             nest(state, [Loop(axis, 0)], partial(update, state, total, s))
             self._blocks.pop()
 

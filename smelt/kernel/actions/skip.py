@@ -65,15 +65,26 @@ class Skips(Handler):
         return skip.bound in self.state.facts.axes(reduction) and vanishes(reduction.arguments[0], skip.condition)
 
 
-def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None = None) -> None:
+@dataclass
+class Held:
+    """Where along its axis the condition of a `skip` holds, in some rows at least: known once its loop is open."""
+
+    bound: Variable
+    last: Index | None = None  # none: it holds up to the end
+
+
+def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None = None) -> Held:
     """Open the outermost loop of an axis without the blocks where the axis's condition never holds.
 
     If there is `matter`, those follow after all wherever the flag that it makes is true by then.
     """
     skip = state.plan.skips[partial.axis]
+    held = Held(skip.bound)
 
     def visit(segment: Segment, enter: Callable[[Segment], None]) -> None:
         limit, is_upper = _limit(state, partial.axis, skip)
+        if is_upper and matter is None:
+            held.last = limit
         if segment.start != 0 or segment.masked:
             enter(segment)
             return
@@ -85,6 +96,21 @@ def leave_out(state: State, partial: Partial, matter: Callable[[], Value] | None
 
     state.visits[partial] = visit
     state.used.add(skip)
+    return held
+
+
+def end_early(state: State, partial: Partial, held: Held) -> None:
+    """Open a loop over the elements of a block, one by one, without those behind the last where a condition holds."""
+
+    def visit(segment: Segment, enter: Callable[[Segment], None]) -> None:
+        if held.last is None or segment.start != 0 or segment.masked or segment.uneven or segment.width != 1:
+            enter(segment)
+            return
+        last = held.last.substitute({held.bound: _last_row(state, held.bound)})
+        enter(replace(segment, count=_clamped(state, last - partial.start + 1, as_index(segment.count))))
+
+    if state.plan.threads == 1:  # those of a group would have to agree
+        state.visits[partial] = visit
 
 
 def _twice(
@@ -118,12 +144,17 @@ def _held_blocks(state: State, segment: Segment, bound: Variable, limit: Index, 
     """The blocks where the condition may hold: the first, and how many. It is asked in all of them: beside the products
     that follow, this costs less than a second body without it costs the C compiler.
     """
-    width, count, row = segment.width, segment.count, state.top.bindings[bound]
+    width, count = segment.width, segment.count
     if is_upper:
-        last = row.start + (math.prod(part.extent for part in row.parts) - 1)
+        last = _last_row(state, bound)
         return as_index(0), _clamped(state, limit.substitute({bound: last}) // width + 1, count)
-    none = _clamped(state, limit.substitute({bound: row.start}) // width, count)
+    none = _clamped(state, limit.substitute({bound: state.top.bindings[bound].start}) // width, count)
     return none, count - none
+
+
+def _last_row(state: State, bound: Variable) -> Index:
+    row = state.top.bindings[bound]
+    return row.start + (math.prod(part.extent for part in row.parts) - 1)
 
 
 def _clamped(state: State, value: Index, count: Index) -> Index:
