@@ -37,7 +37,6 @@ from smelt.graph import (
     product_of,
     row_major,
     scalar_of,
-    take,
     topological,
     with_bodies,
     with_checks,
@@ -178,13 +177,19 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     return constants - deciding
 
 
-def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool = False, once: bool = False) -> Traced:
+def trace(
+    roots: Sequence[Node],
+    contracts: str | None = None,
+    *,
+    effects: Sequence[Node] = (),
+    integers: bool = False,
+    once: bool = False,
+) -> Traced:
     """The key of the graph below the roots, and its arguments. Effects and checks of indices are further roots, after
     the given ones. With `integers`, integer constants are arguments as floats are. Contracts are those in force unless
     given. A graph that is traced `once` for many calls keeps its floats where rules may ask for their values.
     """
     contracts = contracts or settings().contracts
-    effects = take()
     roots = [*roots, *effects]
     order, bases = _needed(roots)
     ops = {node.op for node in order}
