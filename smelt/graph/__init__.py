@@ -64,6 +64,7 @@ from smelt.graph.shapes import (
     marked,
     normalized_axes,
     normalized_axis,
+    reshape_strides,
     row_major,
     shape_text,
 )
