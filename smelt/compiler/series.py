@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from smelt.compiler.work import AnyWork, Built, Value, Work, is_leaf, memory_of, nbytes
+from smelt.compiler.work import AnyWork, Built, Value, Work, memory_of, nbytes, written_over
 from smelt.graph import Variable
 from smelt.kernel import Routine, Series, pieces
 from smelt.schedule import Choice
@@ -50,7 +50,9 @@ def in_series(
     found: list[AnyWork] = []
     run: list[Work] = []
     for k, item in enumerate(work):
-        if not isinstance(item, Work) or not is_small(item.built) or _waits(item, k, last, results):
+        # One that had better wait for others, which read what it writes over, stays alone.
+        waits = any(last[memory_of(x)] > k for x in written_over(item, results))
+        if not isinstance(item, Work) or not is_small(item.built) or waits:
             found += [*_closed(run, known), item]
             run = []
             continue
@@ -59,15 +61,6 @@ def in_series(
             run = []
         run.append(item)
     return [*found, *_closed(run, known)]
-
-
-def _waits(item: Work, at: int, last: Mapping[Value | tuple[str, int], int], results: set[Value]) -> bool:
-    """Whether a launch had better wait for others that read what it writes over."""
-    for written, candidates in zip(item.nodes, item.overwritable, strict=False):
-        over = [x for x in candidates if isinstance(item.built.kernel, Routine) or (written in results and is_leaf(x))]
-        if any(last[memory_of(x)] > at for x in over):
-            return True
-    return False
 
 
 def _closed(run: Sequence[Work], known: Callable[[Series, Choice], Built]) -> list[Work]:

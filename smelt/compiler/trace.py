@@ -34,10 +34,8 @@ from smelt.graph import (
     checks_of,
     make,
     of,
-    product_of,
-    row_major,
+    reshape_strides,
     scalar_of,
-    take,
     topological,
     with_bodies,
     with_checks,
@@ -117,29 +115,6 @@ def _shown(node: Node, view: LeafView) -> LeafView | None:
     return None if strides is None else LeafView(view.leaf, node.shape, strides, offset)
 
 
-def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
-    """The strides of a reshaped view, or None if the elements do not lie evenly."""
-    if 0 in target:
-        return row_major(target)
-    runs: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides, of axes that lie like one
-    for size, stride in zip(shape, strides, strict=True):
-        if size != 1 and runs and size * stride == runs[-1][1]:
-            runs[-1] = product_of((runs[-1][0], size)), stride
-        elif size != 1:
-            runs.append((size, stride))
-    out: list[IndexLike] = []
-    for whole, stride in runs:
-        first = len(out)
-        while product_of(target[first : len(out)]) != whole:
-            if len(out) == len(target):
-                return None
-            out.append(0)
-        inside = target[first : len(out)]
-        out[first:] = [0 if size == 1 else step * stride for size, step in zip(inside, row_major(inside), strict=True)]
-    rest = target[len(out) :]
-    return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
-
-
 @lru_cache(maxsize=4096)
 def _is_plain(dtype: DType, bits: bytes) -> bool:
     """Whether rules look for a number: 0 and ±1, what is not finite, and where the range of integers ends."""
@@ -178,13 +153,19 @@ def _varying(order: Sequence[Node], bases: Bases) -> set[Node]:
     return constants - deciding
 
 
-def trace(roots: Sequence[Node], contracts: str | None = None, *, integers: bool = False, once: bool = False) -> Traced:
+def trace(
+    roots: Sequence[Node],
+    contracts: str | None = None,
+    *,
+    effects: Sequence[Node] = (),
+    integers: bool = False,
+    once: bool = False,
+) -> Traced:
     """The key of the graph below the roots, and its arguments. Effects and checks of indices are further roots, after
     the given ones. With `integers`, integer constants are arguments as floats are. Contracts are those in force unless
     given. A graph that is traced `once` for many calls keeps its floats where rules may ask for their values.
     """
     contracts = contracts or settings().contracts
-    effects = take()
     roots = [*roots, *effects]
     order, bases = _needed(roots)
     ops = {node.op for node in order}

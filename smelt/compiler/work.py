@@ -169,7 +169,7 @@ def in_order(work: Sequence[AnyWork], stored: Sequence[Node], states: Sequence[N
             writes = [value for value in item.nodes if not is_leaf(value)]
         else:
             writes = [*item.written]
-        writes += _below(item, results)
+        writes += written_over(item, results)
         steps.append(Step(frozenset(item.nodes).difference(writes), frozenset(writes)))
     # Numbers count for nothing: an update that frees much must not wait because its step size takes four bytes.
     sizes = {
@@ -212,7 +212,7 @@ def _updated(item: AnyWork, states: Mapping[Value, Value]) -> Iterator[Value]:
         yield from (x for x in candidates if updates or states.get(x) is written)
 
 
-def _below(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
+def written_over(item: AnyWork, results: Set[Value]) -> Iterator[Value]:
     """What a scatter updates, and the leaves that results of a launch may be written over."""
     yield from _updated(item, {})
     for written, candidates in zip(item.nodes, item.overwritable, strict=False):

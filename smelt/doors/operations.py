@@ -27,7 +27,6 @@ from smelt.graph import (
     broadcast_to,
     private_nodes,
     shape_text,
-    take,
     topological,
     values_of,
     without_aliases,
@@ -355,11 +354,8 @@ def _traced(name: str, reference: Callable[..., Any], types: Types) -> Given:
     """What a reference gives, as a graph; raises if it is not made of tensors."""
     with private_nodes():
         leaves = list(leaves_of(types))
-        try:
-            with runtime.tracing():
-                found = reference(*[wrap(node) for node in leaves])
-        finally:
-            take()
+        with runtime.tracing():
+            found = reference(*[wrap(node) for node in leaves])
         several = isinstance(found, tuple | list)
         values = list(found) if several else [found]
         if not values or not all(isinstance(value, Tensor) for value in values):

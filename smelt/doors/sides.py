@@ -10,7 +10,7 @@ from smelt.doors.compared import Array
 from smelt.dtypes import DType
 from smelt.egraph import Frozen
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.graph import CONTROL, Node, Op, Shape, private_nodes, row_major, shape_text, take, topological
+from smelt.graph import CONTROL, Node, Op, Shape, private_nodes, row_major, shape_text, topological
 from smelt.graph import without_aliases as plain
 from smelt.graph.interpret import interpret
 from smelt.rewrite import rewrite
@@ -32,12 +32,9 @@ def sides_of(function: Callable[..., Any], names: Sequence[str], types: Types, n
     """Run a function on stand-ins of these types; raises for what cannot be one side of a rule."""
     with private_nodes():
         given = [Placeholder(dtype, shape, row_major(shape)).node() for dtype, shape in types]
-        try:
-            with runtime.tracing() as recorded:
-                found = function(*[wrap(node) for node in given])
-        finally:
-            effects = take()
-        if recorded.draws or effects:
+        with runtime.tracing() as recorded:
+            found = function(*[wrap(node) for node in given])
+        if recorded.draws or recorded.effects:
             raise ArgumentError(f"{name}: it draws random numbers or has effects", rule="both sides are functions.")
         left, right = plain(_both(found, name))
         _check(left, right, given, names, name)

@@ -82,22 +82,6 @@ def reshape_index(
     return (*out, *(ZERO for _ in source[start:]))
 
 
-def split_strides(
-    shape: tuple[IndexLike, ...], strides: tuple[IndexLike, ...], finer: tuple[IndexLike, ...]
-) -> tuple[IndexLike, ...] | None:
-    """The strides of the same memory with axes cut into several; None if `finer` is not such a shape."""
-    found: list[IndexLike] = []
-    for size, stride in zip(shape, strides, strict=True):
-        first = len(found)
-        while product_of(finer[first : len(found)]) != size:
-            if len(found) == len(finer):
-                return None
-            found.append(0)
-        found[first:] = [product_of((inner, stride)) for inner in row_major(finer[first : len(found)])]
-    rest = finer[len(found) :]
-    return (*found, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
-
-
 def _flatten(index: tuple[Index, ...], shape: tuple[IndexLike, ...]) -> Index:
     total = ZERO
     for i, stride in zip(index, row_major(shape), strict=True):

@@ -20,7 +20,7 @@ from smelt.fuse.facts import impossible, is_beside, is_same, is_stored
 from smelt.fuse.group import Group, Piece, Result, demands
 from smelt.fuse.join import joined
 from smelt.fuse.launched import ROUTINES, bases
-from smelt.fuse.movement import Place, split_strides
+from smelt.fuse.movement import Place
 from smelt.graph import (
     CONTROL,
     ELEMENTWISE,
@@ -31,6 +31,7 @@ from smelt.graph import (
     Variable,
     as_index,
     make,
+    reshape_strides,
     row_major,
     shown,
     size_of,
@@ -204,7 +205,7 @@ def _sinks(node: Node) -> Iterator[Group]:
         result, strides = source, whole
         # A piece that merges axes, as attention's heads, is stored in the axes that its own kernel has.
         while result.op is Op.RESHAPE and result.leaf is None:
-            finer = split_strides(result.shape, strides, result.sources[0].shape)
+            finer = reshape_strides(result.shape, strides, result.sources[0].shape)
             if finer is None:
                 break
             result, strides = result.sources[0], finer

@@ -7,7 +7,7 @@ graph computes; `text` prints and parses graphs; `composites` names larger funct
 """
 
 from smelt.graph.build import broadcast_to
-from smelt.graph.checks import DONE, FINE, Check, checks_of, publish, take, with_checks
+from smelt.graph.checks import DONE, FINE, Check, checks_of, with_checks
 from smelt.graph.closed import items, living_items, open_body, parameter, values_of
 from smelt.graph.composites import attention_scores, expand, mean, normalized
 from smelt.graph.index import *
@@ -64,6 +64,7 @@ from smelt.graph.shapes import (
     marked,
     normalized_axes,
     normalized_axis,
+    reshape_strides,
     row_major,
     shape_text,
 )

@@ -11,7 +11,6 @@ result depends on them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -51,24 +50,6 @@ class Check(NamedTuple):
 
 Found = dict[Node, Check]  # scalars that are FINE or an index outside its axis, and what to say then
 DONE = Check("an effect", 0, 0, None)  # of an effect, which has nothing to say
-
-
-class _Published(threading.local):
-    nodes: tuple[Node, ...] = ()
-
-
-_published = _Published()
-
-
-def publish(nodes: Sequence[Node]) -> None:
-    """Hand the effects of a function that has been traced to whoever writes its graph down next."""
-    _published.nodes = tuple(nodes)
-
-
-def take() -> list[Node]:
-    """The effects that were handed over last, once."""
-    found, _published.nodes = _published.nodes, ()
-    return list(found)
 
 
 def written(node: Node, name: str) -> Node:

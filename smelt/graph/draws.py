@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from smelt import dtypes
 from smelt.dtypes import DType, as_dtype
-from smelt.errors import ArgumentError, DTypeError, ShapeError
+from smelt.errors import ArgumentError
 from smelt.graph import build as e
 from smelt.graph.composites import Inferred, register
 from smelt.graph.index import upper
 from smelt.graph.node import Node, made
 from smelt.graph.ops import Composition, Op
-from smelt.graph.shapes import broadcast_shapes, shape_text
+from smelt.graph.shapes import broadcast_shapes
 
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY: Final = 0x1BD11BDA
@@ -44,32 +44,21 @@ def numbers(kind: str, dtype: DType, draw: int, key: Node, x: Node, *affine: Nod
     return made(Op.COMPOSITE, dtype, x.shape, (key, x, *affine), Composition("random", parameters))
 
 
-def _checked(name: str, key: Node, *counters: Node) -> None:
-    for source in (key, *counters):
-        if source.dtype is not dtypes.uint32:
-            raise DTypeError(f"{name}: {source.dtype} is not supported", rule="keys and counters must be uint32.")
-    if key.shape not in ((2,), (3,)):
-        raise ShapeError(f"{name}: a key of shape {shape_text(key.shape)}", rule="it has two or three words.")
+def _check(name: str, fits: bool, key: Node, *counters: Node) -> None:
+    """The functions for users know what fits: only the text of a graph can have something else."""
+    if not fits or key.shape not in ((2,), (3,)) or any(x.dtype is not dtypes.uint32 for x in (key, *counters)):
+        raise ArgumentError(f"{name}: this is no key, not counters, or not their parameters")
 
 
 def _infer_words(name: str, key: Node, x: Node, y: Node, number: Any) -> Inferred:
-    _checked(name, key, x, y)
-    if number not in (0, 1):
-        raise ArgumentError(f"{name}: number must be 0 or 1, got {number!r}")
+    _check(name, number in (0, 1), key, x, y)
     return Inferred(dtypes.uint32, broadcast_shapes(x.shape, y.shape, name), {"number": int(number)})
 
 
 def _infer_numbers(name: str, key: Node, x: Node, *affine: Node, draw: Any, kind: Any, dtype: Any) -> Inferred:
-    _checked(name, key, x)
-    if type(draw) is not int or not 0 <= draw < 2**32:
-        raise ArgumentError(f"{name}: draw must be a word, got {draw!r}")
-    if kind not in KINDS:
-        raise ArgumentError(f"{name}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
     wanted = as_dtype(dtype, name)
-    if wanted not in PRECISION:
-        raise DTypeError(f"{name}: {wanted} is not supported", rule="the numbers must be float.")
-    if any(scalar.dtype is not wanted or scalar.shape != () for scalar in affine):
-        raise DTypeError(f"{name}: factor and summand do not fit", rule=f"they must be scalars of {wanted}.")
+    fits = type(draw) is int and 0 <= draw < 2**32 and kind in KINDS and wanted in PRECISION
+    _check(name, fits and all(scalar.dtype is wanted and scalar.shape == () for scalar in affine), key, x)
     return Inferred(wanted, x.shape, {"draw": draw, "kind": kind, "dtype": wanted.name})
 
 

@@ -53,6 +53,29 @@ def row_major(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
+def reshape_strides(shape: Shape, strides: tuple[IndexLike, ...], target: Shape) -> tuple[IndexLike, ...] | None:
+    """The strides of a reshaped view, or None if the elements do not lie evenly."""
+    if 0 in target:
+        return row_major(target)
+    runs: list[tuple[IndexLike, IndexLike]] = []  # sizes and strides, of axes that lie like one
+    for size, stride in zip(shape, strides, strict=True):
+        if size != 1 and runs and size * stride == runs[-1][1]:
+            runs[-1] = product_of((runs[-1][0], size)), stride
+        elif size != 1:
+            runs.append((size, stride))
+    out: list[IndexLike] = []
+    for whole, stride in runs:
+        first = len(out)
+        while product_of(target[first : len(out)]) != whole:
+            if len(out) == len(target):
+                return None
+            out.append(0)
+        inside = target[first : len(out)]
+        out[first:] = [0 if size == 1 else step * stride for size, step in zip(inside, row_major(inside), strict=True)]
+    rest = target[len(out) :]
+    return (*out, *(0 for _ in rest)) if all(size == 1 for size in rest) else None
+
+
 def checked_shape(shape: Iterable[Any], name: str) -> Shape:
     """A shape given by a caller, with sizes in their simplest form."""
     sizes = tuple(size if type(size) is int else as_size(size, name) for size in shape)

@@ -22,12 +22,11 @@ def summary(module: Module, inputs: Sequence[Any]) -> str:
         modules = tree.holders(module)
         before = attributes_of(modules)
         # As a trace, so that the global random sequence stays where it is.
-        with runtime.tracing() as traced, watching(lambda one, result: results.update({id(one): _shapes(result)})):
+        with runtime.tracing(), watching(lambda one, result: results.update({id(one): _shapes(result)})):
             try:
                 module(*[x if isinstance(x, Tensor) else zeros(x) for x in inputs])
             finally:
                 put_back(modules, before)  # running means are not those of an example
-                traced.effects.clear()  # and nothing is printed about it
     rows = [("module", "kind", "result", "parameters")]
     for path, one in module.named_modules():
         count = sum(tensor.size for tensor in one.parameters())

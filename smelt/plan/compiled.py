@@ -178,11 +178,7 @@ class CompiledGraph(GraphRecord):
         self._arranged: dict[tuple[int, ...], tuple[list[int], int]] = {}
         # At the upper bound of the dims.
         self.intermediate_bytes = self.arena_bytes + self._arranged_for(None)[1] - self._arena_bytes
-        self._large = self.peak_bytes() > CHECKED_BYTES
-
-    def peak_bytes(self) -> int:
-        """Memory that one call needs besides its inputs, at the upper bound of the dims."""
-        return self._arranged_for(None)[1] + sum(self._stored)
+        self._large = self.memory().peak > CHECKED_BYTES
 
     def memory(self, inputs: int = 0, dims: dict[str, int] | None = None) -> MemoryPlan:
         """What one call takes, given the bytes that it reads and the values of its dims."""

@@ -27,33 +27,28 @@ def reordered(steps: Sequence[Step], sizes: Mapping[Any, int]) -> list[int]:
             touching.setdefault(value, []).append(k)
     users = {value: len(those) for value, those in touching.items()}  # launches that have not touched a value yet
     alive: set[Hashable] = set()
-    gains: dict[int, int] = {}  # of the steps that are ready: bytes that each frees, less those that it takes
-    # Both may hold what is no longer so. Of equal gains, and of losses, the first step in the given order is next.
-    by_gain: list[tuple[int, int]] = []
-    by_number: list[int] = []
+    # Of the steps that are ready, the least of which is next: bytes that each takes beyond those that it frees, all
+    # losses being alike, and its number. The heap may hold what is no longer so.
+    losses: dict[int, tuple[int, int]] = {}
+    heap: list[tuple[int, int]] = []
     order: list[int] = []
 
     def weigh(k: int) -> None:
         step = steps[k]
         freed = sum(sizes.get(value, 0) for value in step.reads | step.writes if users[value] == 1)
-        gains[k] = freed - sum(sizes.get(value, 0) for value in step.writes if value not in alive)
-        heappush(by_gain, (-gains[k], k))
-
-    def begin(k: int) -> None:
-        weigh(k)
-        heappush(by_number, k)
+        loss = sum(sizes.get(value, 0) for value in step.writes if value not in alive) - freed
+        losses[k] = min(loss, 1), k
+        heappush(heap, losses[k])
 
     for k, count in enumerate(waits):
         if count == 0:
-            begin(k)
-    while gains:
-        while gains.get(by_gain[0][1]) != -by_gain[0][0]:
-            heappop(by_gain)
-        while by_number[0] not in gains:
-            heappop(by_number)
-        loss, best = by_gain[0]
-        chosen = best if loss <= 0 else by_number[0]
-        del gains[chosen]
+            weigh(k)
+    while losses:
+        least = heappop(heap)
+        chosen = least[1]
+        if losses.get(chosen) != least:
+            continue
+        del losses[chosen]
         order.append(chosen)
         changed: set[int] = set()
         for value in steps[chosen].reads | steps[chosen].writes:
@@ -61,12 +56,12 @@ def reordered(steps: Sequence[Step], sizes: Mapping[Any, int]) -> list[int]:
             if users[value] == 1 or (value in steps[chosen].writes and value not in alive):
                 changed.update(touching[value])
         alive |= steps[chosen].writes
-        for k in changed & gains.keys():
+        for k in changed & losses.keys():
             weigh(k)
         for k in followers[chosen]:
             waits[k] -= 1
             if waits[k] == 0:
-                begin(k)
+                weigh(k)
     return order
 
 

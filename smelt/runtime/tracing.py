@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
-from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, build, make, product_of, publish, topological
+from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, build, make, product_of, topological
 from smelt.runtime.state import GOLDEN, current
 from smelt.runtime.storage import host_leaf, next_serial
 
@@ -227,12 +227,10 @@ def noting_effects(into: list[Node]) -> AbstractContextManager[None]:
 
 @contextmanager
 def tracing() -> Iterator[Trace]:
-    """Everything inside is recorded, not computed. Its effects go to whoever writes the graph down next."""
+    """Everything inside is recorded, not computed; so are its effects."""
     trace = Trace()
-    publish(())
     with _changed(traces=(*_stack.traces, trace)), noting_effects(trace.effects):
         yield trace
-    publish(trace.effects)
 
 
 def batching(element: Node) -> AbstractContextManager[None]:

@@ -42,7 +42,7 @@ class Explanation:
     @property
     def peak_bytes(self) -> int:
         """Memory that one call needs besides its inputs."""
-        return self.compiled.peak_bytes()
+        return self.compiled.memory().peak
 
     @property
     def seconds(self) -> dict[str, float]:

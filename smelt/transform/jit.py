@@ -329,7 +329,8 @@ class Jit(Generic[P, T]):
             reached = {node: hidden[id(node.attribute)] for node in order if id(node.attribute) in hidden}
             check_nodes(order, made.outside)
             numbers = given.numbers | reached
-        traced = trace(roots, self._contracts, once=not changes_values(self._entries, key))
+        once = not changes_values(self._entries, key)
+        traced = trace(roots, self._contracts, effects=recorded.effects, once=once)
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)

@@ -10,8 +10,8 @@ import pytest
 import smelt as sm
 from smelt import dtypes
 from smelt.compiler import trace
-from smelt.compiler.trace import rebuild, reshape_strides
-from smelt.graph import build
+from smelt.compiler.trace import rebuild
+from smelt.graph import build, reshape_strides
 from smelt.graph.node import Node
 from smelt.graph.ops import Op, Span
 from smelt.runtime import Storage, leaf
@@ -147,6 +147,9 @@ def test_rebuilding_a_key_and_tracing_it_again_gives_the_key() -> None:
         ((4, 6), (6, 1), (5, 5), None),
         ((4, 6), (7, 1), (24,), None),
         ((4, 6), (7, 1), (2, 2, 6), (14, 7, 1)),
+        ((2, 6), (20, 1), (2, 3, 2), (20, 2, 1)),
+        ((2, 6), (20, 1), (3, 4), None),
+        ((2, 6), (20, 1), (12,), None),
         ((4, 6), (1, 4), (24,), None),
         ((1, 4, 1), (99, 1, 5), (4,), (1,)),
         ((4,), (1,), (1, 4, 1), (0, 1, 0)),

@@ -11,7 +11,7 @@ import smelt as sm
 from smelt import dtypes
 from smelt.compiler.simplifying import simplify
 from smelt.fuse import build_region, contiguous, merge_axes, partition
-from smelt.fuse.movement import reshape_index, split_strides
+from smelt.fuse.movement import reshape_index
 from smelt.graph import build
 from smelt.graph.index import variable
 from smelt.graph.interpret import interpret
@@ -230,28 +230,6 @@ def test_reshape_as_an_index(shape: tuple[int, ...], source: tuple[int, ...]) ->
     for at in np.ndindex(*shape):
         where = tuple(i.evaluate({f"i{k}": v for k, v in enumerate(at)}) for i in index)
         assert array[where] == array.reshape(shape)[at]
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "finer", "expected"),
-    [
-        ((2, 6), (20, 1), (2, 3, 2), (20, 2, 1)),
-        ((2, 6), (20, 1), (1, 2, 1, 6, 1), (40, 20, 6, 1, 0)),
-        ((4, 6), (9, 1), (2, 2, 3, 2), (18, 9, 2, 1)),
-        ((1, 6), (9, 1), (6,), (1,)),
-        ((2, 6), (20, 1), (3, 4), None),
-        ((2, 6), (20, 1), (12,), None),
-    ],
-)
-def test_axes_cut_into_several(
-    shape: tuple[int, ...], strides: tuple[int, ...], finer: tuple[int, ...], expected: tuple[int, ...] | None
-) -> None:
-    found = split_strides(shape, strides, finer)
-    if expected is None or found is None:
-        assert found == expected
-    else:  # the stride of an axis of one element means nothing
-        pairs = zip(finer, found, expected, strict=True)
-        assert all(size == 1 or stride == wanted for size, stride, wanted in pairs)
 
 
 JUMPS = {"floor", "ceil", "trunc", "round", "sign", "floordiv", "mod", "eq", "ne", "lt", "le", "pow", "tan", "isnan"}
