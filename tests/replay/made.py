@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from smelt.compiler import GraphKey, driver
+from smelt.compiler import GraphKey, fusion
 from smelt.cost.profile import Profile
 from smelt.fuse import Partition
 from smelt.fuse.group import Group
@@ -39,15 +39,16 @@ def made(make: Callable[[], GraphKey | None], profile: Profile) -> Made:
     if key is None:
         return Made("", "", "", "")
     groups: list[str] = []
-    plain = driver.partition
+    plain = fusion.partition
 
     def partition(*arguments: Any) -> Partition:
         found = plain(*arguments)
         groups.extend(map(described, found.groups))
         return found
 
-    with patch.object(driver, "partition", partition):
+    with patch.object(fusion, "partition", partition):
         built = drawn_up(key, profile)
+    assert groups or not built, "nobody saw how the graph was cut"
     dialect = {"dialect": OPENCL} if profile.group_threads else {"features": profile.features}
     sources = [render([replace(each.kernel, name="k")], **dialect) for each in built]  # type: ignore[arg-type]
     schedules = [f"{each.choice.text()}; {each.choice.grain} at a time" for each in built]
