@@ -11,7 +11,10 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 import numpy as np
 
@@ -22,6 +25,7 @@ _OURS = (
     os.path.join(os.path.dirname(contextlib.__file__), "threading.py"),
     os.path.join(os.path.dirname(contextlib.__file__), "concurrent", ""),
 )
+_WRITTEN: Final = "<string>"  # the file of methods that Python writes, and of `python -c`
 _COMMANDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli", "__init__.py")
 
 
@@ -42,6 +46,12 @@ def is_own(file: str) -> bool:
     return file.startswith(_OURS)
 
 
+def runs_own(frame: FrameType) -> bool:
+    """Whether a frame runs code of smelt: of its files, or what `dataclass` wrote for one of its classes."""
+    file = frame.f_code.co_filename
+    return is_own(frame.f_globals.get("__file__") or "") if file == _WRITTEN else is_own(file)
+
+
 def user_location() -> Location | None:
     """The innermost frame of the call stack that is not part of smelt; none if a command was started: that is no code
     of the user's.
@@ -49,7 +59,7 @@ def user_location() -> Location | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_own(file):
+        if not runs_own(frame):
             return Location(file, frame.f_lineno)
         if file == _COMMANDS:
             return None

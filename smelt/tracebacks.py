@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.brought import CALLED
 from smelt.config import settings
-from smelt.errors import SmeltError, is_own
+from smelt.errors import SmeltError, runs_own
 
 _RUNNER = "<frozen runpy>"
 _FULL = "  (SMELT_TRACEBACK=full shows smelt's own frames, too)"
@@ -55,9 +55,9 @@ def _without_own(error: BaseException) -> TracebackType | None:
     while entry is not None:
         entries.append(entry)
         entry = entry.tb_next
-    names = [entry.tb_frame.f_code.co_filename for entry in entries]
     # Python's own way to run a script or module is neither.
-    users = [entry for entry, name in zip(entries, names, strict=True) if not is_own(name) and name != _RUNNER]
+    frames = [(entry, entry.tb_frame) for entry in entries]
+    users = [entry for entry, frame in frames if not runs_own(frame) and frame.f_code.co_filename != _RUNNER]
     if not users or (users[-1] is not entries[-1] and not isinstance(error, SmeltError)):
         return error.__traceback__  # smelt alone, or something that went wrong inside
     if len(users) < len(entries) and _FULL not in getattr(error, "__notes__", ()):

@@ -42,6 +42,11 @@ def test_a_traceback_has_the_lines_of_the_user_alone(tmp_path: Path) -> None:
     assert "ShapeError: matmul: inner sizes differ" in text and "SMELT_TRACEBACK=full" in text
 
 
+def test_methods_that_python_writes_for_classes_of_smelt_are_not_the_users(tmp_path: Path) -> None:
+    text = _printed("from smelt import llm\nllm.Sampling(temperature=-1)\n", tmp_path)
+    assert "at program.py:2:  llm.Sampling(temperature=-1)" in text and "<string>" not in text
+
+
 def test_all_frames_are_shown_if_asked_for(tmp_path: Path) -> None:
     text = _printed(PROGRAM, tmp_path, SMELT_TRACEBACK="full")
     assert os.path.join("smelt", "transform", "jit.py") in text
