@@ -59,6 +59,7 @@ def _words(bits: int, lanes: int) -> dict[str, str | int]:
         "bytes": size // 8,
         "suffix": "" if size == 128 else size,
         "letters": {8: "qi", 16: "hi", 32: "si", 64: "di"}[bits],
+        "letter": {8: "b", 16: "w", 32: "d", 64: "q"}[bits],
         "kind": "ps" if bits == 32 else "pd",
         "single": "ss" if bits == 32 else "sd",
         "whole": "f32x4" if bits == 32 else "f64x2",  # the vector that a scalar lies in
@@ -144,6 +145,15 @@ def _extreme(immediate: int, name: str, test: str, both: str) -> Spelling:
         _if_known("x1", "defined(__AVX512DQ__)", "range${single}128_mask_round", scalar),
         _by_builtin(name, "a, b"),
         _by_gcc(_VECTOR, "$float_masks && defined(__AVX512DQ__)", vector),
+    )
+
+
+def _integer_extreme(name: str, test: str, sign: str) -> Spelling:
+    operands = "($integers)a, ($integers)b, ($integers){}, ($mask)-1"
+    return _instructions(
+        f"return select@(a {test} b, a, b);",
+        _by_builtin(name, "a, b"),
+        _Row("long", "$masks", f"return (T)__builtin_ia32_p{name}{sign}${{letter}}512_mask({operands});"),
     )
 
 
@@ -394,6 +404,8 @@ SPELLINGS: dict[str, str | Spelling] = {
     ),
     "maximum": _extreme(5, "maximum", ">", "&"),
     "minimum": _extreme(4, "minimum", "<", "|"),
+    **{f"maximum_{sign}": _integer_extreme("max", ">", sign[0]) for sign in ("signed", "unsigned")},
+    **{f"minimum_{sign}": _integer_extreme("min", "<", sign[0]) for sign in ("signed", "unsigned")},
     "scalar_sqrt": _instructions("return $(__builtin_sqrtf|__builtin_sqrt)(x);", _arm("fsqrt", "x")),
     "sqrt": _instructions(
         "T r; EACH_LANE (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",

@@ -314,15 +314,6 @@ KERNEL {
 }
 """
 
-_EXTREMES = guarded(
-    _INSTRUCTIONS,
-    "NETWORKS",
-    r"""
-INLINE ${item_vector} ${name}_min(${item_vector} a, ${item_vector} b) { return minimum@${item_vector}(a, b); }
-INLINE ${item_vector} ${name}_max(${item_vector} a, ${item_vector} b) { return maximum@${item_vector}(a, b); }
-""",
-)
-
 _NETWORK = r"""
 /* Batcher's odd-even merge sort, for as many rows at a time as a vector has lanes: items are distinct or cannot be told
    apart, so its order is the stable one. */
@@ -334,8 +325,8 @@ static void ${name}_network(${item_vector} *v, long n) {
         for (long i = j; i < j + most; i++) {
           if ((i ^ (i + k)) & -(p + p)) continue; /* they belong to different merges */
           ${item_vector} a = v[i], b = v[i + k];
-          v[i] = ${name}_min(a, b);
-          v[i + k] = ${name}_max(a, b);
+          v[i] = minimum@${item_vector}(a, b);
+          v[i + k] = maximum@${item_vector}(a, b);
         }
       }
     }
@@ -573,7 +564,7 @@ KERNEL {
 _SORTING = (_KEYS, _ITEMS, _RADIX, _SORT)
 TEMPLATES: dict[str, tuple[str | Guarded, ...]] = {
     "sort_rows": (*_SORTING, _FILL, _SIGNS, _ROWS),
-    "sort_network": (_KEYS, _ITEMS, _SIGNS, _EXTREMES, _NETWORK),
+    "sort_network": (_KEYS, _ITEMS, _SIGNS, _NETWORK),
     "sort_divide": (*_SORTING, _FILL, _DIVISION, _LIMITS, _DIVIDE),
     "sort_parts": (*_SORTING, _FILL, _SIGNS, _DIVISION, _PARTS),
     "best_rows": (*_SORTING, _SELECT, _BEST_ROWS),
