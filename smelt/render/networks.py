@@ -7,18 +7,9 @@ in the notation of `routines`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from smelt.render.spell import shuffled
 
-_EXTREME = r"""INLINE ${item_vector} ${name}_EXTREME(${item_vector} a, ${item_vector} b) {
-#if __has_builtin(__builtin_elementwise_EXTREME)
-  return __builtin_elementwise_EXTREME(a, b);
-#else
-  return (${item_vector})__builtin_ia32_pEXTREMEu${compare}512_mask((${item_signed})a, (${item_signed})b, WHOLE);
-#endif
-}
-"""
+_MIN, _MAX = "minimum@${item_vector}", "maximum@${item_vector}"
 # Load and store the first `n` lanes; the others are the greatest item.
 _MEMORY = r"""INLINE ${item_vector} ${name}_first(const ${name}_item *p, long n) {
   ${item_vector} last = splat@${item_vector}(-1);
@@ -30,18 +21,16 @@ INLINE void ${name}_put(${name}_item *p, ${item_vector} v, long n) {
   if (n >= $item_lanes) *(${item_vector}_u *)p = v;
   else if (n > 0) __builtin_ia32_storedqu${store}512_mask((void *)p, (${item_signed})v, FIRST);
 }
-"""
+""".replace("FIRST", "($lane_bits)((1u << n) - 1)")
+_GROUPS = (1, 2, 4, 8, 16)  # vectors that are sorted together
 
 
-def network_text(lanes: int, groups: Sequence[int], inlined: bool) -> str:
+def network_text(lanes: int, inlined: bool) -> str:
     """Functions `NAME_sort1`, `NAME_sort2`, … that sort up to so many vectors, and the merge step `NAME_merged`.
 
     What is inlined is a fifth faster and takes four times as long to compile.
     """
-    extremes = [_EXTREME.replace("EXTREME", extreme) for extreme in ("min", "max")]
-    text = "".join([*extremes, _within(lanes, inlined), _MEMORY, *(_sort(lanes, count) for count in groups)])
-    text = text.replace("WHOLE", "(${item_signed}){}, ($lane_bits)-1")
-    return text.replace("FIRST", "($lane_bits)((1u << n) - 1)")
+    return "".join([_within(lanes, inlined), _MEMORY, *(_sort(lanes, count) for count in _GROUPS)])
 
 
 def _exchange(lanes: int, distance: int, block: int) -> list[str]:
@@ -50,7 +39,7 @@ def _exchange(lanes: int, distance: int, block: int) -> list[str]:
     chosen = [i if (i & block == 0) == (i & distance == 0) else lanes + i for i in range(lanes)]
     return [
         f"s = {shuffled('v', 'v', swapped)};",
-        f"v = {shuffled('${name}_min(v, s)', '${name}_max(v, s)', chosen)};",
+        f"v = {shuffled(f'{_MIN}(v, s)', f'{_MAX}(v, s)', chosen)};",
     ]
 
 
@@ -98,6 +87,6 @@ def _merge(run: list[int]) -> list[str]:
     while distance:
         for first in range(0, len(run), 2 * distance):
             for a, b in [(run[k], run[k + distance]) for k in range(first, first + distance)]:
-                lines += [f"s = ${{name}}_min(v{a}, v{b});", f"v{b} = ${{name}}_max(v{a}, v{b});", f"v{a} = s;"]
+                lines += [f"s = {_MIN}(v{a}, v{b});", f"v{b} = {_MAX}(v{a}, v{b});", f"v{a} = s;"]
         distance //= 2
     return [*lines, *(f"v{k} = ${{name}}_merged(v{k});" for k in run)]

@@ -51,9 +51,7 @@ def _body(routine: Routine, library: Library) -> str:
     special = bool(words.get("instructions"))
     text = "".join(part.portable if isinstance(part, Guarded) and not special else str(part) for part in parts)
     if "NETWORKS" in text:
-        groups = (1, 2, 4, 8, 16) if "_quick(" in text else ()
-        inlined = bool(words["inlined"]) or not groups
-        text = text.replace("NETWORKS", network_text(int(words["item_lanes"]), groups, inlined))
+        text = text.replace("NETWORKS", network_text(int(words["item_lanes"]), bool(words["inlined"])))
     return Template(text).substitute(words)
 
 

@@ -35,7 +35,7 @@ class Scatter:
             self.memory = self.element = element(compute_dtype(dtype))
 
     def text(self) -> str:
-        start = self.words["target"]
+        filled, task = self.words["target"] == "scalar", ("i", "from", "to")
         lines = [
             f"const GLOBAL {self.memory} *target = buffers[1], *updates = buffers[2];",
             *(f"const GLOBAL {kind} *x{k} = buffers[{3 + k}];" for k, kind in enumerate(self.indices)),
@@ -46,10 +46,10 @@ class Scatter:
             "long low = task * share, high = low + share < extent ? low + share : extent;",
             "long from = low * stride, to = high * stride;",
             # It lies there already where its owner has given it up.
-            *([] if self.wide or start == "scalar" else ["if (a != target)"]),
-            *self._move("a", "target", widen=True, fill=start == "scalar"),
+            *([] if self.wide or filled else ["if (a != target)"]),
+            *self._sweep("a", task, "target", "set", widen=True, one=filled),
             *self._loops(),
-            *(self._move("o", "a", widen=False, fill=False) if self.wide else []),
+            *(self._sweep("o", task, "a", "set", widen=False, one=False) if self.wide else []),
             "}",
         ]
         return "\nKERNEL {\n  " + "\n  ".join(lines) + "\n}\n"
@@ -61,25 +61,25 @@ class Scatter:
         name = f"{'widen' if widen else 'narrow'}_{self.routine.dtype.name}"
         return f"{self.library.function(name, Type('f32', lanes))}({text})"
 
-    def _read(self, kind: str, source: str, place: str, widen: bool, lanes: int) -> str:
-        text = f"{source}[{place}]" if lanes == 1 else f"*(const {kind}x{lanes}_u *)({source} + {place})"
-        return self._converted(text, widen, lanes)
-
-    def _swept(self, kind: str, to: str, i: str, last: str, whole: str, one: str) -> list[str]:
-        """Stores of a vector at a time, and what is left one by one."""
-        step = self.lanes
-        vectors = f"for (; {i} + {step} <= {last}; {i} += {step}) *({kind}x{step}_u *)({to} + {i}) = {whole};"
-        return [*([vectors] if step > 1 else []), f"for (; {i} < {last}; {i}++) {to}[{i}] = {one};"]
-
-    def _move(self, to: str, source: str, *, widen: bool, fill: bool) -> list[str]:
-        """Copy the task's range, or fill it with one value."""
-        read, write = (self.memory, self.element) if widen else (self.element, self.memory)
-        if fill:
-            one = self._converted(f"{source}[0]", widen, 1)
-            whole = f"{self.library.function('splat', Type(self.element, self.lanes))}({one})"
-        else:
-            whole, one = (self._read(read, source, "i", widen, lanes) for lanes in (self.lanes, 1))
-        return ["{", "long i = from;", *self._swept(write, to, "i", "to", whole, one), "}"]
+    def _sweep(self, to: str, stretch: tuple[str, str, str], source: str, op: str, widen: bool, one: bool) -> list[str]:
+        """Combine a stretch (index, first, last) with what lies beside it in a source, or with the one number there: a
+        vector at a time, and what is left one by one.
+        """
+        i, first, last = stretch
+        kind, other = (self.element, self.memory) if widen else (self.memory, self.element)
+        lines = [
+            f"long {i} = {first};",
+            *([f"{kind} one = {self._converted(f'{source}[0]', widen, 1)};"] if one else []),
+        ]
+        for lanes in dict.fromkeys((self.lanes if last != "1" else 1, 1)):
+            form = Type(kind, lanes)
+            old, new = f"{to}[{i}]", f"{source}[{i}]"
+            if lanes > 1:
+                old, new = f"*({form.name}_u *)({to} + {i})", f"*(const {other}x{lanes}_u *)({source} + {i})"
+            new = f"{self.library.function('splat', form)}(one)" if one else self._converted(new, widen, lanes)
+            text = new if op == "set" else elementwise(self.library, op, form, [old, new])
+            lines.append(f"for (; {i} + {lanes} <= {last}; {i} += {lanes}) {old} = {text};")
+        return ["{", *lines, "}"]
 
     def _loops(self) -> list[str]:
         split = str(self.words["split"])  # "axis k" of the updates, or "index k"
@@ -98,7 +98,8 @@ class Scatter:
         lines.append(f"GLOBAL {self.element} *p = a + {' + '.join(terms) or '0'};")
         at = " + ".join(f"i{k} * update{k}" for k in range(self.outer)) or "0"
         lines.append(f"const GLOBAL {self.memory} *u = updates + {at};")
-        return [*lines, *self._row(), *["}"] * self.outer]
+        row, one = ("j", "0", "1" if self.words["rows"] == "single" else "row"), self.words["updates"] == "scalar"
+        return [*lines, *self._sweep("p", row, "u", self.op, widen=True, one=one), *["}"] * self.outer]
 
     def _prefetch(self) -> list[str]:
         """Rows of the result are met in no order that a processor could guess."""
@@ -114,21 +115,3 @@ class Scatter:
             "for (long k = 0; k < row * (long)sizeof *a && k < 512; k += 64) __builtin_prefetch(ahead + k, 1);",
             "}",
         ]
-
-    def _row(self) -> list[str]:
-        if self.words["rows"] == "single":
-            return [f"p[0] = {self._combined('p[0]', self._converted('u[0]', True, 1), 1)};"]
-        lines: list[str] = []
-        if self.words["updates"] == "scalar":
-            lines.append(f"{self.element} one = {self._converted('u[0]', True, 1)};")
-            vector, single = f"{self.library.function('splat', Type(self.element, self.lanes))}(one)", "one"
-        else:
-            vector, single = (self._read(self.memory, "u", "j", True, lanes) for lanes in (self.lanes, 1))
-        old = "p[j]" if self.lanes == 1 else f"*({self.element}x{self.lanes}_u *)(p + j)"
-        whole, one = self._combined(old, vector, self.lanes), self._combined("p[j]", single, 1)
-        return [*lines, "long j = 0;", *self._swept(self.element, "p", "j", "row", whole, one)]
-
-    def _combined(self, old: str, new: str, lanes: int) -> str:
-        if self.op == "set":
-            return new
-        return elementwise(self.library, self.op, Type(self.element, lanes), [old, new])

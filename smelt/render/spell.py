@@ -45,11 +45,6 @@ def _avx512(bits: int, lanes: int) -> str:
     return " && ".join(f"defined({feature})" for feature in features)
 
 
-def _integers(bits: int, lanes: int) -> str:
-    """The vector type that masked builtins take; bytes are plain chars there."""
-    return f"{'c' if bits == 8 else 'i'}{bits}x{lanes}"
-
-
 def _words(bits: int, lanes: int) -> dict[str, str | int]:
     """What names of builtins, of registers and of feature checks depend on."""
     size, register = bits * lanes, _ARM_REGISTERS.get((bits, lanes), "")
@@ -59,10 +54,11 @@ def _words(bits: int, lanes: int) -> dict[str, str | int]:
         "bytes": size // 8,
         "suffix": "" if size == 128 else size,
         "letters": {8: "qi", 16: "hi", 32: "si", 64: "di"}[bits],
+        "letter": _LETTERS[bits],
         "kind": "ps" if bits == 32 else "pd",
         "single": "ss" if bits == 32 else "sd",
         "whole": "f32x4" if bits == 32 else "f64x2",  # the vector that a scalar lies in
-        "integers": _integers(bits, lanes),
+        "integers": f"{'c' if bits == 8 else 'i'}{bits}x{lanes}",  # of masked builtins: bytes are plain chars there
         "longs": f"i64x{size // 64}",
         "mask": f"u{max(8, lanes)}",
         "tail": ", 4" if size == 512 else "",  # rounding as it is set
@@ -113,14 +109,22 @@ def _if_known(forms: str, feature: str, builtin: str, text: str) -> _Row:
     return _Row(forms, f"{feature} && __has_builtin({name})", text.replace("NAME", name))
 
 
+_F16C, _ARM64 = "defined(__F16C__)", "defined(__aarch64__)"
+
+
+def _asm(instruction: str, *operands: str, result: str = "T", register: str = "v") -> str:
+    """One instruction, whose result is `r`."""
+    inputs = ", ".join(f'"{register}"({operand})' for operand in operands)
+    return f'{result} r; __asm__("{instruction}" : "={register}"(r) : {inputs});'
+
+
 def _arm(instruction: str, *operands: str) -> _Row:
     """One instruction where the processor is a 64-bit ARM."""
     registers = ", ".join(f"$register{k}" for k in range(len(operands) + 1))
-    inputs = ", ".join(f'"w"({operand})' for operand in operands)
-    text = f'T r; __asm__("{instruction} {registers}" : "=w"(r) : {inputs}); return r;'
-    return _Row("arm", "defined(__aarch64__)", text)
+    return _Row("arm", _ARM64, f"{_asm(f'{instruction} {registers}', *operands, register='w')} return r;")
 
 
+_LETTERS = {8: "b", 16: "w", 32: "d", 64: "q"}
 _SIZES = {128: "short", 256: "short", 512: "long"}
 _VECTOR = "short long"
 # How 64-bit ARM names a register that holds this many elements of so many bits.
@@ -144,6 +148,15 @@ def _extreme(immediate: int, name: str, test: str, both: str) -> Spelling:
         _if_known("x1", "defined(__AVX512DQ__)", "range${single}128_mask_round", scalar),
         _by_builtin(name, "a, b"),
         _by_gcc(_VECTOR, "$float_masks && defined(__AVX512DQ__)", vector),
+    )
+
+
+def _integer_extreme(name: str, test: str, sign: str) -> Spelling:
+    operands = "($integers)a, ($integers)b, ($integers){}, ($mask)-1"
+    return _instructions(
+        f"return select@(a {test} b, a, b);",
+        _by_builtin(name, "a, b"),
+        _Row("long", "$masks", f"return (T)__builtin_ia32_p{name}{sign}${{letter}}512_mask({operands});"),
     )
 
 
@@ -175,44 +188,22 @@ def _rounded(arm: str, mode: int, clang: str, portable: str) -> Spelling:
 _STEPPED = "T r = round@(x); return copy_sign@(r {} select@(r {} x, splat@(1), splat@(0)), x);"
 
 
-def _float16(builtins: dict[int, tuple[str, str]], arm: dict[int, str], converted: str, portable: str) -> Spelling:
-    """A conversion to or from float16: by builtin (by number of lanes), by an instruction of 64-bit ARM, by the
-    compiler's own type, or by bits.
-    """
-    rows: list[_Row] = []
-    for lanes, (builtin, text) in builtins.items():
-        feature = f"defined({'__AVX512F__' if lanes == 16 else '__F16C__'})"
-        half = "_Float16 half" if lanes == 1 else f"_Float16 half __attribute__((vector_size({2 * lanes})))"
-        rows.append(_if_known(f"x{lanes}", feature, builtin, text))
-        rows.append(_Row(f"x{lanes}", f"{feature} && defined(__clang__)", f"typedef {half};\n  {converted}"))
-    return _instructions(portable, *rows, *(_Row(f"x{n}", "defined(__aarch64__)", text) for n, text in arm.items()))
-
-
-_widen_float16 = _float16(
-    {
-        1: ("vcvtph2ps", "return NAME((i16x8){(short)h})[0];"),
-        8: ("vcvtph2ps256", "return NAME((i16x8)h);"),
-        16: ("vcvtph2ps512_mask", "return NAME((i16x16)h, (T){}, (u16)-1, 4);"),
-    },
-    {
-        1: "union { u16 i; __fp16 f; } u = {h}; return u.f;",
-        4: 'T r; __asm__("fcvtl %0.4s, %1.4h" : "=w"(r) : "w"(h)); return r;',
-    },
-    "union { U16 i; half f; } u = {h}; return CONVERT(u.f, T);",
+_WIDEN, _NARROW = "vcvtph2ps %1, %0", "vcvtps2ph $$0, %1, %0"
+_widen_float16 = _instructions(
     "return widen_float16_by_bits@(h);",
+    _Row("x1", _F16C, f"{_asm(_WIDEN, '(i16x8){(short)h}', result='f32x4')} return r[0];"),
+    _Row("x8", _F16C, f"{_asm(_WIDEN, 'h')} return r;"),
+    _Row("x16", "defined(__AVX512F__)", f"{_asm(_WIDEN, 'h')} return r;"),
+    _Row("x1", _ARM64, "union { u16 i; __fp16 f; } u = {h}; return u.f;"),
+    _Row("x4", _ARM64, f"{_asm('fcvtl %0.4s, %1.4h', 'h', register='w')} return r;"),
 )
-_narrow_float16 = _float16(
-    {
-        1: ("vcvtps2ph", "return (u16)NAME((f32x4){x}, 0)[0];"),
-        8: ("vcvtps2ph256", "return (U16)NAME(x, 0);"),
-        16: ("vcvtps2ph512_mask", "return (U16)NAME(x, 0, (i16x16){}, (u16)-1);"),
-    },
-    {
-        1: "union { __fp16 f; u16 i; } u = {x}; return u.i;",
-        4: 'U16 r; __asm__("fcvtn %0.4h, %1.4s" : "=w"(r) : "w"(x)); return r;',
-    },
-    "union { half f; U16 i; } u = {CONVERT(x, half)}; return u.i;",
+_narrow_float16 = _instructions(
     "return narrow_float16_by_bits@(x);",
+    _Row("x1", _F16C, f"{_asm(_NARROW, '(f32x4){x}', result='i16x8')} return (u16)r[0];"),
+    _Row("x8", _F16C, f"{_asm(_NARROW, 'x', result='U16')} return r;"),
+    _Row("x16", "defined(__AVX512F__)", f"{_asm(_NARROW, 'x', result='U16')} return r;"),
+    _Row("x1", _ARM64, "union { __fp16 f; u16 i; } u = {x}; return u.i;"),
+    _Row("x4", _ARM64, f"{_asm('fcvtn %0.4h, %1.4s', 'x', result='U16', register='w')} return r;"),
 )
 
 
@@ -242,24 +233,12 @@ def _transposed(bits: int, lanes: int) -> str:
 
 def _extend(letter: str, target: int) -> Spelling:
     """Integers in wider ones. gcc takes vectors apart for this, most of all those that come from memory."""
-    sizes = {8: "b", 16: "w", 32: "d", 64: "q"}
-
-    def body(bits: int, lanes: int) -> str | Guarded:
-        kind = f"{'i' if letter == 's' else 'u'}{target}x{lanes}"
-        plain = f"return __builtin_convertvector(x, {kind});"
-        name = f"__builtin_ia32_pmov{letter}x{sizes[bits]}{sizes[target]}512_mask"
-        vectors = {128: "__AVX__", 256: "__AVX2__"}.get(target * lanes)
-        if vectors is not None and bits * lanes >= 32:
-            one = f"vpmov{letter}x{sizes[bits]}{sizes[target]}"
-            text = f'{kind} r; __asm__("{one} %1, %0" : "=v"(r) : "vm"(x)); return r;'
-            return guarded(f"defined({vectors}) && !defined(__clang__)", text, plain)
-        if target * lanes != 512 or bits * lanes < 128:
-            return plain
-        whole, wide, mask = _integers(bits, lanes), f"i{target}x{lanes}", f"u{max(8, lanes)}"
-        call = f"return ({kind}){name}(({whole})x, ({wide}){{}}, ({mask})-1);"
-        return guarded(f"{_avx512(bits if target < 32 else 32, lanes)} && __has_builtin({name})", call, plain)
-
-    return body
+    kind, name = f"{'I' if letter == 's' else 'U'}{target}", f"vpmov{letter}x${{letter}}{_LETTERS[target]}"
+    text = f'{kind} r; __asm__("{name} %1, %0" : "=v"(r) : "vm"(x)); return r;'
+    sizes = {128: "__AVX__", 256: "__AVX2__", 512: "__AVX512BW__" if target == 16 else "__AVX512F__"}
+    checks = {size // target: f"defined({check}) && !defined(__clang__)" for size, check in sizes.items()}
+    rows = [_Row(f"x{lanes}", check, text) for lanes, check in checks.items() if lanes > 2]
+    return _instructions(f"return __builtin_convertvector(x, {kind});", *rows)
 
 
 def _byte_products(kinds: str) -> str:
@@ -309,31 +288,17 @@ def _pairs(kinds: str) -> list[_Row]:
     return rows
 
 
-def _dots(
-    portable: str,
-    feature: str,
-    choices: Iterable[tuple[str, str]],
-    narrow: str = "",
-    first: Iterable[_Row] = (),
-    last: Iterable[_Row] = (),
-) -> Spelling:
-    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`; and
-    rows that go before and behind these.
-    """
-    short = f"{feature} && defined(__AVX512VL__)"
-    checks = {"x4": f"({short}{narrow})" if narrow else short, "x16": feature}
-    checks["x8"] = checks["x4"]
-    rows = [_Row(x, checks[x] + more, text) for x in checks for more, text in choices]
-    return _instructions(portable, *first, *rows, *last)
+def _dots(feature: str, choices: Iterable[tuple[str, str]], narrow: str = "") -> list[_Row]:
+    """Inner products of words, added: instructions for four, eight and sixteen lanes; for fewer also `narrow`."""
+    short = f"({feature} && defined(__AVX512VL__){narrow})"
+    checks = {"x4": short, "x8": short, "x16": feature}
+    return [_Row(x, check + more, text) for x, check in checks.items() for more, text in choices]
 
 
 # Sums of two products of bfloat16, the upper halves of float32. Compilers differ in the types of the builtin.
 _LOWER, _UPPER = (" * ".join(f"real@({half.format(x)})" for x in "ab") for half in ("(I)((U){} << 16)", "{} & -65536"))
-_add_dot2 = _dots(
-    f"return sum + {_LOWER} + {_UPPER};",
-    "defined(__AVX512BF16__)",
-    [("", '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;')],
-)
+_DPBF16 = '__asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); return sum;'
+_add_dot2 = _instructions(f"return sum + {_LOWER} + {_UPPER};", *_dots("defined(__AVX512BF16__)", [("", _DPBF16)]))
 # Sums of two products of 16 bits, which wrap.
 _add_dot2_ss = _instructions(
     "return (T)((U)sum + (U)((T)((U)a << 16) >> 16) * (U)((T)((U)b << 16) >> 16) + (U)(a >> 16) * (U)(b >> 16));",
@@ -352,7 +317,8 @@ def _four(kinds: str, of_unsigned: str, first: Iterable[_Row] = ()) -> Spelling:
     """Sums of four products of bytes, by the instruction for unsigned ones by signed ones and others."""
     portable = _byte_products(kinds.replace("l", "u"))
     choices = [(f" && __has_builtin({name})", of_unsigned.format(name)) for name in _VNNI]
-    return _dots(portable, "defined(__AVX512VNNI__)", choices, " || defined(__AVXVNNI__)", first, _pairs(kinds))
+    rows = _dots("defined(__AVX512VNNI__)", choices, " || defined(__AVXVNNI__)")
+    return _instructions(portable, *first, *rows, *_pairs(kinds))
 
 
 # Numbers of float32 and float64.
@@ -394,6 +360,8 @@ SPELLINGS: dict[str, str | Spelling] = {
     ),
     "maximum": _extreme(5, "maximum", ">", "&"),
     "minimum": _extreme(4, "minimum", "<", "|"),
+    **{f"maximum_{sign}": _integer_extreme("max", ">", sign[0]) for sign in ("signed", "unsigned")},
+    **{f"minimum_{sign}": _integer_extreme("min", "<", sign[0]) for sign in ("signed", "unsigned")},
     "scalar_sqrt": _instructions("return $(__builtin_sqrtf|__builtin_sqrt)(x);", _arm("fsqrt", "x")),
     "sqrt": _instructions(
         "T r; EACH_LANE (int j = 0; j < L; j++) r[j] = $(__builtin_sqrtf|__builtin_sqrt)(x[j]); return r;",

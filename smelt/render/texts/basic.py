@@ -76,8 +76,8 @@ TEXT = r"""
 @@ fold_or signed vector: int(T m) = fold_or@H(low@(m) | high@(m))
 @@ fold_and signed vector: int(T m) = fold_and@H(low@(m) & high@(m))
 @@ maximum|minimum float fitted: T(T a, T b) { $NAME }
-@@ maximum int: T(T a, T b) = select@(a > b, a, b)
-@@ minimum int: T(T a, T b) = select@(a < b, a, b)
+@@ maximum|minimum signed: T(T a, T b) { $NAME_signed }
+@@ maximum|minimum unsigned: T(T a, T b) { $NAME_unsigned }
 
 @@ logaddexp float: T(T a, T b) {
   T gap = select@(a == b, splat@(0), absolute@(a - b));

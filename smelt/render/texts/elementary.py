@@ -60,15 +60,10 @@ TEXT = r"""
 @@ exp2_near f32: T(T r) = POLY_EXP2(r) * r + 1.0f
 @@ exp2_near f64: T(T r) = exp_near@(r * 0x1.62e42fefa39efp-1)
 
-@@ exp f32: T(T x) {
-  T y = at_most@(x, 89.0f), n = nearest@(y * $log2e);
+@@ exp float: T(T x) {
+  T y = at_most@(x, $(89.0f|710.0)), n = nearest@(y * $log2e);
   /* What becomes 0 is 0 without a multiplication: results below the normal ones are slow, and masks ask for many. */
-  return scale_kept@(exp_near@(y - n * $ln2_high - n * $ln2_low), n, x, -104.0f);
-}
-
-@@ exp f64: T(T x) {
-  T y = at_least@(at_most@(x, 710.0), -746.0), n = nearest@(y * $log2e);
-  return scale@(exp_near@(y - n * $ln2_high - n * $ln2_low), n);
+  return scale_kept@(exp_near@(y - n * $ln2_high - n * $ln2_low), n, x, $(-104.0f|-746.0));
 }
 
 @@ exp2 float: T(T x) {

@@ -96,6 +96,20 @@ static void ${name}_copy(${name}_item *to, const ${name}_item *from, long n) {
 }
 """
 
+_SHELL = r"""
+/* By shrinking gaps: no order of the items makes it slow. */
+static void ${name}_shell(${name}_item *a, long n) {
+  for (long gap = n / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
+    for (long i = gap; i < n; i++) {
+      ${name}_item own = a[i];
+      long at = i;
+      for (; at >= gap && a[at - gap] > own; at -= gap) a[at] = a[at - gap];
+      a[at] = own;
+    }
+  }
+}
+"""
+
 # How many items are sorted at all: digit by digit, or where there are instructions for it by comparing.
 _SORT = guarded(
     _INSTRUCTIONS,
@@ -120,18 +134,6 @@ static long ${name}_divided(const ${name}_item *from, ${name}_item *to, long n, 
   ${name}_item *low = to, *high = to + n;
   ${name}_deal(from, n, &low, &high, pivot, 0);
   return low - to;
-}
-
-/* By shrinking gaps: no order of the items makes it slow. */
-static void ${name}_shell(${name}_item *a, long n) {
-  for (long gap = n / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
-    for (long i = gap; i < n; i++) {
-      ${name}_item own = a[i];
-      long at = i;
-      for (; at >= gap && a[at - gap] > own; at -= gap) a[at] = a[at - gap];
-      a[at] = own;
-    }
-  }
 }
 
 /* Quicksort between two arrays: the items lie in `from`, and in the end in `from` if they are to stay there, else in
@@ -314,15 +316,6 @@ KERNEL {
 }
 """
 
-_EXTREMES = guarded(
-    _INSTRUCTIONS,
-    "NETWORKS",
-    r"""
-INLINE ${item_vector} ${name}_min(${item_vector} a, ${item_vector} b) { return minimum@${item_vector}(a, b); }
-INLINE ${item_vector} ${name}_max(${item_vector} a, ${item_vector} b) { return maximum@${item_vector}(a, b); }
-""",
-)
-
 _NETWORK = r"""
 /* Batcher's odd-even merge sort, for as many rows at a time as a vector has lanes: items are distinct or cannot be told
    apart, so its order is the stable one. */
@@ -334,8 +327,8 @@ static void ${name}_network(${item_vector} *v, long n) {
         for (long i = j; i < j + most; i++) {
           if ((i ^ (i + k)) & -(p + p)) continue; /* they belong to different merges */
           ${item_vector} a = v[i], b = v[i + k];
-          v[i] = ${name}_min(a, b);
-          v[i + k] = ${name}_max(a, b);
+          v[i] = minimum@${item_vector}(a, b);
+          v[i + k] = maximum@${item_vector}(a, b);
         }
       }
     }
@@ -368,24 +361,18 @@ KERNEL {
 
 # A long row is divided among threads by value: its parts are sorted side by side, and there is nothing to merge.
 _LIMITS = r"""
-/* Keys that divide a row into parts of about the same size: every eighth of a sorted sample. None lies between -0 and
+/* Limits that divide a row into parts of about the same size: every eighth of a sorted sample. None lies between -0 and
    0, whose keys are neighbors: all zeros are in one part. */
-static void ${name}_limits($bits *limits, const $bits *x, long n, long step) {
+static void ${name}_limits(${name}_item *limits, const $bits *x, long n, long step) {
   enum { SAMPLE = 8 * $parts };
-  $bits some[SAMPLE];
+  ${name}_item some[SAMPLE];
   for (long k = 0; k < SAMPLE; k++) { /* one of each stretch of the row, at no regular distance */
-    some[k] = ${name}_key(x[(k * n + k * 2654435761 % n) / SAMPLE * step]);
+    some[k] = ${name}_limit(${name}_key(x[(k * n + k * 2654435761 % n) / SAMPLE * step]));
   }
-  for (long gap = SAMPLE / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11) {
-    for (long i = gap; i < SAMPLE; i++) {
-      $bits own = some[i];
-      long at = i;
-      for (; at >= gap && some[at - gap] > own; at -= gap) some[at] = some[at - gap];
-      some[at] = own;
-    }
-  }
-  $bits zero = ${name}_key(0), other = ${name}_key($sign), most = zero < other ? other : zero;
-  for (long k = 1; k < $parts; k++) limits[k - 1] = some[8 * k] - ($is_float && some[8 * k] == most);
+  ${name}_shell(some, SAMPLE);
+  $bits zero = ${name}_key(0), other = ${name}_key($sign);
+  ${name}_item most = ${name}_limit(zero < other ? other : zero), one = ${name}_limit(1);
+  for (long k = 1; k < $parts; k++) limits[k - 1] = some[8 * k] - ($is_float && some[8 * k] == most ? one : 0);
 }
 """
 
@@ -402,19 +389,19 @@ KERNEL {
     ${name}_item *to = (${name}_item *)buffers[0] + row * n + first;
     ${name}_item *other = (${name}_item *)buffers[2] + row * n + first;
     u32 *counts = (u32 *)buffers[1] + task * $parts;
-    $bits limits[$parts - 1];
+    ${name}_item limits[$parts - 1];
     long bounds[$parts + 1] = {};
     if (size) {
       ${name}_limits(limits, from, n, inner);
       bounds[$parts] = size;
-      bounds[$parts / 2] = ${name}_halved(from, first, size, inner, other, to, ${name}_limit(limits[$parts / 2 - 1]));
+      bounds[$parts / 2] = ${name}_halved(from, first, size, inner, other, to, limits[$parts / 2 - 1]);
       for (long half = $parts / 4; half; half /= 2) {
         ${name}_item *divided = to;
         to = other;
         other = divided;
         for (long k = half; k < $parts; k += 2 * half) {
           long low = bounds[k - half], high = bounds[k + half];
-          bounds[k] = low + ${name}_divided(other + low, to + low, high - low, ${name}_limit(limits[k - 1]));
+          bounds[k] = low + ${name}_divided(other + low, to + low, high - low, limits[k - 1]);
         }
       }
     }
@@ -495,43 +482,34 @@ static void ${name}_best(${name}_item *a, ${name}_item *b, const $bits *x, long 
 }
 """
 
-_BEST_OF_ROWS = r"""
+# The best items of a row, of a piece of it, or of all that were found in its pieces.
+_BEST = r"""
 KERNEL {
   const $bits *x = buffers[SOURCE];
-  $out *o = buffers[0];
   SIZES
   ${name}_item *a = (${name}_item *)workspace, *b = a + $room, *best = a;
-  for (long row = begin; row < end; row++) {
-    const $bits *from = x + row / inner * n * inner + row % inner;
-    $out *to = o + row / inner * count * inner + row % inner;
-    FIND
-    for (long i = 0; i < count; i++) to[i * inner] = ${name}_result(best[i], from, inner);
-  }
-}
-"""
-_BEST_ROWS = _BEST_OF_ROWS.replace("SOURCE", "1").replace(
-    "FIND", "${name}_best(a, b, from, 0, n, inner, count, (u32 *)(b + $room));"
-)
-_BEST_FINISH = _BEST_OF_ROWS.replace("SOURCE", "2").replace(
-    "FIND",
-    r"""${name}_copy(a, (${name}_item *)buffers[1] + row * pieces * count, pieces * count);
-    best = ${name}_sorted(a, b, pieces * count, (u32 *)(b + $room));""",
-)
-
-_BEST_CHUNKS = r"""
-KERNEL {
-  const $bits *x = buffers[1];
-  SIZES
-  ${name}_item *a = (${name}_item *)workspace, *b = a + $room;
+  u32 *counts = (u32 *)(b + $room);
   for (long task = begin; task < end; task++) {
-    long row = task / pieces, first = task % pieces * piece;
-    long size = first >= n ? 0 : n - first < piece ? n - first : piece;
+    const long row = ROW;
     const $bits *from = x + row / inner * n * inner + row % inner;
-    ${name}_best(a, b, from, first, size, inner, count, (u32 *)(b + $room));
-    ${name}_copy((${name}_item *)buffers[0] + task * count, a, count);
+    FIND
   }
 }
 """
+_RESULTS = r"""
+    $out *to = ($out *)buffers[0] + row / inner * count * inner + row % inner;
+    for (long i = 0; i < count; i++) to[i * inner] = ${name}_result(best[i], from, inner);"""
+_OF_ROW = "${name}_best(a, b, from, 0, n, inner, count, counts);" + _RESULTS
+_OF_PIECE = r"""long first = task % pieces * piece, size = first >= n ? 0 : n - first < piece ? n - first : piece;
+    ${name}_best(a, b, from, first, size, inner, count, counts);
+    ${name}_copy((${name}_item *)buffers[0] + task * count, a, count);"""
+_OF_FOUND = r"""${name}_copy(a, (${name}_item *)buffers[1] + row * pieces * count, pieces * count);
+    best = ${name}_sorted(a, b, pieces * count, counts);"""
+
+
+def _best(source: int, row: str, find: str) -> str:
+    return _BEST.replace("SOURCE", str(source)).replace("ROW", row).replace("FIND", find)
+
 
 # By a group of threads: a stable merge sort of places between two arrays. In each round neighboring runs are merged:
 # every place finds by bisection how many of the other run precede it. It works for rows of any length, and needs no
@@ -570,14 +548,14 @@ KERNEL {
 """
 
 # Each template is the parts of the library that it needs, and the kernel itself.
-_SORTING = (_KEYS, _ITEMS, _RADIX, _SORT)
+_SORTING = (_KEYS, _ITEMS, _RADIX, _SHELL, _SORT)
 TEMPLATES: dict[str, tuple[str | Guarded, ...]] = {
     "sort_rows": (*_SORTING, _FILL, _SIGNS, _ROWS),
-    "sort_network": (_KEYS, _ITEMS, _SIGNS, _EXTREMES, _NETWORK),
+    "sort_network": (_KEYS, _ITEMS, _SIGNS, _NETWORK),
     "sort_divide": (*_SORTING, _FILL, _DIVISION, _LIMITS, _DIVIDE),
     "sort_parts": (*_SORTING, _FILL, _SIGNS, _DIVISION, _PARTS),
-    "best_rows": (*_SORTING, _SELECT, _BEST_ROWS),
-    "best_pieces": (*_SORTING, _SELECT, _BEST_CHUNKS),
-    "best_finish": (*_SORTING, _BEST_FINISH),
+    "best_rows": (*_SORTING, _SELECT, _best(1, "task", _OF_ROW)),
+    "best_pieces": (*_SORTING, _SELECT, _best(1, "task / pieces", _OF_PIECE)),
+    "best_finish": (*_SORTING, _best(2, "task", _OF_FOUND + _RESULTS)),
     "group_sort": (_ELEMENT_KEYS, _GROUP_MERGE),
 }

@@ -36,35 +36,20 @@ CONSTANT u64 two_over_pi@[] = {
     u64 own = two_over_pi@[word + j];
     w[j] = left ? own << left | two_over_pi@[word + j + 1] >> (64 - left) : own;
   }
-  /* numbers of 128 bits in halves: the product, its fraction of a quadrant, and the size of that */
+  /* the product, and its distance from a quadrant: 128 bits, of which the first is the sign, added from four parts */
   u64 last = m * w[2], carried = multiply_high@(m, w[2]), mid = m * w[1] + carried;
   u64 top = m * w[0] + multiply_high@(m, w[1]) + (mid < carried);
-  long quadrant = (long)(top >> 62);
-  u64 high_bits = top << 2 | mid >> 62, low_bits = mid << 2 | last >> 62;
-  int negative = (int)(high_bits >> 63);
-  quadrant += negative;
-  if (negative) {
-    low_bits = ~low_bits + 1;
-    high_bits = ~high_bits + (low_bits == 0);
-  }
-  if ((high_bits | low_bits) == 0) low_bits = 1;
-  int zeros = high_bits ? __builtin_clzll(high_bits) : 64 + __builtin_clzll(low_bits);
-  if (zeros >= 64) {
-    high_bits = low_bits << (zeros - 64);
-    low_bits = 0;
-  } else if (zeros) {
-    high_bits = high_bits << zeros | low_bits >> (64 - zeros);
-    low_bits <<= zeros;
-  }
-  u64 head = high_bits >> 11, tail = (high_bits << 42 | low_bits >> 22) & 0x1fffffffffffffull;
-  f64 high = (f64)(i64)head * 0x1p-53, rest = (f64)(i64)tail * 0x1p-106;
-  f64 lost, r = product@(high, 0x1.921fb54442d18p+0, &lost), unit = real@((i64)(1023 - zeros) << 52);
-  lost += rest * 0x1.921fb54442d18p+0 + high * 0x1.1a62633145c07p-54;
+  u64 high = top << 2 | mid >> 62, rest = mid << 2 | last >> 62;
+  f64 lost, f = sum@((f64)((i64)high >> 32) * 0x1p-32, (f64)(i64)(high & 0xffffffff) * 0x1p-64, &lost);
+  f = sum@(f, lost + (f64)(i64)(rest >> 32) * 0x1p-96, &lost);
+  f = sum@(f, lost + (f64)(i64)(rest & 0xffffffff) * 0x1p-128, &lost);
+  f64 more, r = product@(f, 0x1.921fb54442d18p+0, &more);
+  more += lost * 0x1.921fb54442d18p+0 + f * 0x1.1a62633145c07p-54;
+  long quadrant = (long)((top >> 62) + (high >> 63));
   int flip = (i64)b < 0;
   *n = (flip ? -quadrant : quadrant) & 3;
-  if (negative != flip) unit = -unit;
-  *low = lost * unit;
-  return r * unit;
+  *low = flip ? -more : more;
+  return flip ? -r : r;
 }
 
 /* x = n*pi/2 + r + *low */
