@@ -18,7 +18,15 @@ TEXT = r"""
 /* base + low + atan(t) for |t| <= tan(pi/8) */
 @@ angle f64: T(T t, T base, T low) { T z = t * t; return base + (t + (t * z * POLY_ATAN(z) + low)); }
 
-@@ atan f64 halved widened: static T(T x) = atan2@(x, splat@(1))
+@@ atan f64 halved widened: static T(T x) {
+  T a = absolute@(x);
+  M far = a > 0x1.3504f333f9de6p+1, middle = a > 0x1.a827999fcef32p-2;
+  T n = select@(far, splat@(-1), select@(middle, a - 1.0, a));
+  T d = select@(far, a, select@(middle, a + 1.0, splat@(1)));
+  T base = select@(far, splat@(0x1.921fb54442d18p+0), select@(middle, splat@(0x1.921fb54442d18p-1), splat@(0)));
+  T low = select@(far, splat@(0x1.1a62633145c07p-54), select@(middle, splat@(0x1.1a62633145c07p-55), splat@(0)));
+  return copy_sign@(angle@(n / d, base, low), x);
+}
 
 @@ atan2 f64 halved widened: static T(T y, T x) {
   T a = absolute@(y), b = absolute@(x);
