@@ -8,7 +8,7 @@ a kernel, `interpret` runs it slowly on NumPy arrays.
 
 from smelt.kernel.actions import Action, Keep, Schedule, parse_action, parse_schedule, print_schedule
 from smelt.kernel.actions.cuts import TAILS, Split
-from smelt.kernel.actions.hints import Grain, Prefetch, Shares
+from smelt.kernel.actions.hints import Grain, Prefetch, Shares, Transpose
 from smelt.kernel.actions.loops import Bind, Order, Unroll
 from smelt.kernel.actions.matrix import Matrix
 from smelt.kernel.actions.online import Online

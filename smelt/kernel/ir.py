@@ -294,6 +294,7 @@ class Kernel:
     body: tuple[Statement, ...]
     tasks: Index
     threads: int = 1  # that run a task together: the product of all thread parts
+    transposes: int = 0  # whether squares with lanes across the rows of memory are transposed in registers
     ahead: int = 0  # bytes that `fetched` buffers are asked for ahead of where they are walked through
     turns: int = 0  # of a loop, ahead of which rows that it gathers from them are
     fetched: tuple[str, ...] = ()

@@ -30,7 +30,8 @@ _WAYS = {op: op for op in SCANS}  # to reduce or to scan
 _MAXIMUM_EXTENT = 1 << 20
 
 _KERNEL = "kernel {name:word} tasks {tasks:index}[ threads {threads:number}]"
-_KERNEL += "[ registers {registers:number}][ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
+_KERNEL += "[ transposes {transposes:number}][ registers {registers:number}]"
+_KERNEL += "[ fetches {fetched:names} ahead {ahead:number} {turns:number}]"
 # Lines of records before, or instead of, statements: by their first word, the kind of what they declare.
 _KERNEL_LINES = {"parameter": "declared", "argument": "argument"}
 _REGION_LINES = {"parameter": "declared", "axis": "declared", "buffer": "argument", "output": "argument"}

@@ -288,7 +288,7 @@ class _Writer(Expressions):
                 self._local(statement.buffer)
             case Compute(op="const", value=value):
                 self.declare(value, literal=elementwise.literal(statement.attribute, value.dtype))
-            case Load() if self.library.dialect.extensions and self.transpose(statement):
+            case Load() if self.kernel.transposes and self.transpose(statement):
                 return
             case Load() | Compute() | Reduce():
                 self.postpone(statement)

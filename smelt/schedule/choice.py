@@ -34,6 +34,7 @@ class Knobs:
     )
     large: Annotated[int, 1 << 20, 1] = 1 << 20  # bytes from which on a buffer is; smaller ones stay in the caches
     gathered: Annotated[int, 0, 4, 8, 16] = 8  # turns of a loop ahead of which what it gathers is
+    transpose: Annotated[int, 0, 1] = 1  # squares with lanes across the rows of memory are transposed in registers
     grain: Annotated[int, 0, 1, 2, 4, 8, 16, 64] = 0  # tasks at a time; 0 for as many as the cost model says
 
     def actions(self, facts: Any) -> Actions:

@@ -1,5 +1,5 @@
-"""What every kernel may be told, whatever its form: when to ask for memory, and how many tasks make a chunk. What pays
-is seen in the lowered kernel.
+"""What every kernel may be told, whatever its form: when to ask for memory, what to transpose in registers, and how
+many tasks make a chunk. What pays is seen in the lowered kernel.
 
 Processors see streams of lines and fetch ahead by themselves, but only to the end of a page: at every page they start
 anew, and a loop that computes anything between its loads waits there. No processor guesses where the next index points.
@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from smelt.cost import Profile
 from smelt.graph import upper
-from smelt.kernel import Action, Buffer, Grain, Kernel, Load, Prefetch, statements
+from smelt.kernel import Action, Buffer, Grain, Kernel, Load, Prefetch, Transpose, statements
+from smelt.schedule.access import stride
 from smelt.schedule.choice import Knobs
 
 
@@ -26,6 +27,8 @@ def hints(knobs: Knobs, kernel: Kernel, profile: Profile) -> Iterator[Action]:
     if large and (knobs.ahead or knobs.gathered) and not profile.group_threads:
         ahead = profile.ahead(max(map(_nbytes, large))) if knobs.ahead == 1 else knobs.ahead
         yield Prefetch(ahead, knobs.gathered, tuple(buffer.name for buffer in large))
+    if knobs.transpose and any(isinstance(s, Load) and _is_square(s) for s in statements(kernel.body)):
+        yield Transpose()
     if knobs.grain:
         yield Grain(knobs.grain)
 
@@ -33,3 +36,11 @@ def hints(knobs: Knobs, kernel: Kernel, profile: Profile) -> Iterator[Action]:
 def _nbytes(buffer: Buffer) -> int:
     spans = [upper(extent) * abs(upper(step)) for extent, step in zip(buffer.shape, buffer.strides, strict=True)]
     return max([1, *spans]) * buffer.dtype.itemsize
+
+
+def _is_square(load: Load) -> bool:
+    """Whether memory lies along as many registers as there are lanes, and lanes lie elsewhere."""
+    *registers, lane = load.value.parts or (None,)
+    if lane is None or not lane.is_lane or stride(load, lane.variable) in (0, 1):
+        return False
+    return any(part.extent == lane.extent and stride(load, part.variable) == 1 for part in registers)

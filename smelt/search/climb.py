@@ -146,7 +146,7 @@ class _Search:
                 return
             candidate, knobs = point.candidate, point.knobs
             # Many knobs change nothing where others have the values that they have.
-            said = point.form, candidate.actions, knobs.ahead, knobs.gathered, knobs.grain
+            said = point.form, candidate.actions, knobs.ahead, knobs.gathered, knobs.transpose, knobs.grain
             if said in self.looked:
                 continue
             self.looked.add(said)

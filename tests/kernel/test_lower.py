@@ -108,7 +108,7 @@ def test_tiles_that_overlap_take_up_sums_of_their_own(rows: int, tiles: str, run
 def test_copies_take_rows_of_a_tile_as_vectors(rows: int, tail: str, runner: str) -> None:
     """And rows of narrow panels together, so that lines are written whole."""
     schedule = f"split m (8 reg) tail {tail}; split n (2 loop, 2 reg, 4 lane); order n.0 m.0 n.1 k.0; "
-    schedule += "stage B at n.0 (n/8, k, n%8); stage A at m.0 (k, m); apart m"
+    schedule += "stage B at n.0 (n/8, k, n%8); stage A at m.0 (k, m); apart m; transpose"
     case = r.matmul(rows, 19, 11)
     outcome(case, schedule, runner)
     loads = [s for s in statements(lower(case.region, parse_schedule(schedule)).body) if isinstance(s, Load)]

@@ -18,7 +18,9 @@ def staged(n: int, k: int, lanes: int, registers: int = 1) -> tuple[Case, Kernel
     block = registers * lanes
     order = f"(n/{block}, k, n%{block})" if registers > 1 else "(k, n)"
     cut = f"{registers} reg, {lanes} lane" if registers > 1 else f"{lanes} lane"
-    return case, lower(case.region, parse_schedule(f"split n ({cut})\norder n.0 m.0\nstage B at n.0 {order}"))
+    return case, lower(
+        case.region, parse_schedule(f"split n ({cut})\norder n.0 m.0\nstage B at n.0 {order}\ntranspose")
+    )
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -41,13 +43,14 @@ def test_squares_and_what_is_left_over(lanes: int, registers: int) -> None:
         np.testing.assert_allclose(arrays["o"], wanted["o"], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("said", ["transpose", ""])
 @pytest.mark.parametrize("dtype", [float64, int16], ids=str)
-def test_other_widths(dtype: r.DType) -> None:
+def test_other_widths_and_where_nobody_says_so(dtype: r.DType, said: str) -> None:
     i, j = r.axis("i", 16), r.axis("j", 16)
     x = r.load(r.buffer("x", 16, 16, dtype=dtype), j, i)
     case = Case(r.region(r.out(r.buffer("o", 16, 16, dtype=dtype), [i, j], x), [i, j]))
-    kernel = lower(case.region, parse_schedule("split i (8 reg)\nsplit j (8 lane)"))
-    assert "transposed_" in render([kernel])
+    kernel = lower(case.region, parse_schedule(f"split i (8 reg)\nsplit j (8 lane)\n{said}"))
+    assert ("transposed_" in render([kernel])) == bool(said)
     arrays = case.arrays()
     run_compiled([(kernel, arrays, {})])
     np.testing.assert_array_equal(arrays["o"].reshape(16, 16), arrays["x"].reshape(16, 16).T)

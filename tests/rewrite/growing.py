@@ -223,7 +223,7 @@ STEPS = (
 # --- what rules fire on
 
 NO_BITS = frozenset({dtypes.bool_, *dtypes.STORAGE})
-ALL_DTYPES = tuple(dict.fromkeys(d for d in vars(dtypes).values() if isinstance(d, DType) and d.bits >= 8))
+ALL_DTYPES = tuple(d for d in dtypes.ALL + dtypes.STORAGE if d.bits >= 8)
 SOME_DTYPES = (dtypes.float32, dtypes.int32, dtypes.bfloat16, dtypes.uint8, dtypes.bool_)
 CONSTANTS = (0, 1, -1, 2, -0.0, float("inf"), float("-inf"), "minimum", "maximum")
 TURNS = 100 if TEST_ALL else 25  # shapes and arguments of each pair of steps

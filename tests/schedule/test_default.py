@@ -16,7 +16,7 @@ from smelt.fuse import build_region, contiguous, merge_axes, partition, storable
 from smelt.graph import without_aliases
 from smelt.graph.index import Variable, of
 from smelt.graph.node import Node, topological
-from smelt.kernel import Access, Prefetch, Region, verify
+from smelt.kernel import Access, Prefetch, Region, Transpose, verify
 from smelt.kernel.actions import print_schedule
 from smelt.schedule import candidates, choose
 from smelt.schedule.access import fitting, stride
@@ -34,7 +34,7 @@ def regions(*nodes: Node) -> list[Region]:
 def schedule(tensor: sm.Tensor, machine: Profile = AVX512) -> str:
     [region] = regions(tensor._node)
     choice, _ = choose(region, machine)
-    return replace(choice, actions=tuple(a for a in choice.actions if not isinstance(a, Prefetch))).text()
+    return replace(choice, actions=tuple(a for a in choice.actions if not isinstance(a, Prefetch | Transpose))).text()
 
 
 def floats(*shape: int) -> sm.Tensor:

@@ -182,12 +182,12 @@ def test_what_all_kernels_may_be_told_are_knobs_as_well() -> None:
     template, *_ = templates(region, AVX512)
     square = replace(template.default, registers=16, across="i")  # type: ignore[call-arg]
     choice, kernel = choose(region, AVX512, [template.at(square)])
-    assert choice.text().endswith("prefetch 4096 8 o x")
+    assert choice.text().endswith("prefetch 4096 8 o x; transpose")
     assert parse_kernel(print_kernel(kernel)) == kernel
     assert kernel == replace(lower(region, choice.actions), buffers=kernel.buffers)
-    silent = replace(square, ahead=0, gathered=0, grain=4)
+    silent = replace(square, ahead=0, gathered=0, transpose=0, grain=4)
     choice, _ = choose(region, AVX512, [template.at(silent)])
-    assert "prefetch" not in choice.text() and choice.grain == 4
+    assert "prefetch" not in choice.text() and "transpose" not in choice.text() and choice.grain == 4
 
 
 def test_every_knob_has_a_domain() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from smelt.graph import forms
 from smelt.kernel.actions.action import Action as Action
 from smelt.kernel.actions.cuts import Split
-from smelt.kernel.actions.hints import Grain, Prefetch, Shares
+from smelt.kernel.actions.hints import Grain, Prefetch, Shares, Transpose
 from smelt.kernel.actions.keep import Keep as Keep
 from smelt.kernel.actions.keep import Keeps
 from smelt.kernel.actions.loops import Bind, Order, Unroll
@@ -40,7 +40,7 @@ ACTIONS: dict[type[Action], type[Handler]] = {
     Online: OnlineLoops,
     Skip: Skips,
     Matrix: Instructions,
-    **{Prefetch: Handler, Grain: Handler, Shares: Handler},
+    **{Prefetch: Handler, Transpose: Handler, Grain: Handler, Shares: Handler},
 }
 _WORDS = {kind.form.split()[0]: kind for kind in ACTIONS}
 

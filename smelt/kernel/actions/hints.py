@@ -1,4 +1,4 @@
-"""How a kernel is run, which changes nothing that it computes: `grain`, `prefetch` and `shares`."""
+"""How a kernel is run, which changes nothing that it computes: `grain`, `prefetch`, `shares` and `transpose`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,19 @@ class Prefetch(Action):
 
     def on(self, kernel: Kernel) -> Kernel:
         return replace(kernel, ahead=self.ahead, turns=self.turns, fetched=self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(Action):
+    """Where lanes lie across the rows of memory, load whole rows of a square and transpose them in registers."""
+
+    form = "transpose"
+
+    def apply(self, plan: Plan) -> None:
+        """It is legal for every kernel, and says nothing about one without such squares."""
+
+    def on(self, kernel: Kernel) -> Kernel:
+        return replace(kernel, transposes=1)
 
 
 @dataclass(frozen=True, slots=True)
