@@ -1,4 +1,4 @@
-"""The linalg suite: factors, solutions and inverses in the middle of compiled programs, against NumPy's own calls."""
+"""The suites of the array API's extensions, `linalg` and `fft`: compiled programs, against NumPy's own calls."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from smelt.bench.ops import contest_of
 from smelt.bench.report import Row, time_text
 
 LEAST_RATIO = 0.95  # of the speed of the same LAPACK without a compiler around it
+LEAST_OF_TRANSFORMS = 0.5
 
 
 def _matrices(batch: int, size: int) -> Callable[[bool], list[Array]]:
@@ -50,14 +51,38 @@ def _cases() -> Iterator[tuple[str, Case]]:
 CASES: dict[str, Case] = dict(_cases())
 
 
+def _signals(batch: int, size: int, is_complex: bool) -> Callable[[bool], list[Array]]:
+    def inputs(quick: bool) -> list[Array]:
+        x = np.random.default_rng(0).standard_normal((2, max(1, batch // (64 if quick else 1)), size))
+        return [(x[0] + 1j * x[1]).astype(np.complex64) if is_complex else x[0].astype(np.float32)]
+
+    return inputs
+
+
+_TRANSFORMS: dict[str, tuple[Way, Way]] = {"fft": (sm.fft.fft, np.fft.fft), "rfft": (sm.fft.rfft, np.fft.rfft)}
+_LENGTHS = (64, 256, 1000, 1009, 1024, 4096, 65536)
+
+
+def _transforms() -> Iterator[tuple[str, Case]]:
+    for name, (ours, numpy) in _TRANSFORMS.items():
+        for size in _LENGTHS:
+            batch = (1 << 18) // size
+            inputs = _signals(batch, size, name == "fft")
+            yield f"{name}-{size}", Case(f"{name} of {batch:,} rows of {size:,}", inputs, ours, {"numpy": numpy})
+
+
+FFT_CASES: dict[str, Case] = dict(_transforms())
+
+
 def measure_linalg(names: Iterable[str], quick: bool, progress: Callable[[str], None]) -> list[Row]:
-    """A row for each case, and the geometric mean."""
+    """A row for each case of one of the suites, and the geometric mean."""
     rows: list[Row] = []
     for name in names:
-        progress(f"{name}: {CASES[name].summary}")
+        case = (CASES | FFT_CASES)[name]
+        progress(f"{name}: {case.summary}")
         found, _ = contest_of(name, quick)
-        detail = f"against {time_text(found.second.median)}; {CASES[name].summary}"
-        bar = None if quick else LEAST_RATIO
+        detail = f"against {time_text(found.second.median)}; {case.summary}"
+        bar = None if quick else LEAST_RATIO if name in CASES else LEAST_OF_TRANSFORMS
         measured = found.measured(against="numpy", flops=0.0)
         rows.append(Row(name, found.ratio.median, "×", bar, at_least=True, detail=detail, measured=measured))
     geomean = math.exp(sum(math.log(row.figure or 1.0) for row in rows) / max(1, len(rows)))

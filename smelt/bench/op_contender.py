@@ -47,7 +47,7 @@ def main(words: list[str]) -> None:
     library, name, *options = words
     prepare = {"smelt": prepare_smelt, "numpy": prepare_numpy}[library]
     mark = marked() if library == "smelt" else None
-    serve(*prepare({**CASES, **linalg.CASES}[name], "quick" in options), mark)
+    serve(*prepare({**CASES, **linalg.CASES, **linalg.FFT_CASES}[name], "quick" in options), mark)
 
 
 if __name__ == "__main__":

@@ -194,6 +194,7 @@ def _alone() -> dict[str, Suite]:
         "linalg": _table(
             "factors, solutions and inverses against NumPy's", _linalg, linalg.CASES, f"small inputs and {_ROUGH}"
         ),
+        "fft": _table("Fourier transforms against NumPy's", _fft, linalg.FFT_CASES, f"small inputs and {_ROUGH}"),
         "quantized": _quantized_suite(),
         "feel": _table(
             "what a user waits for outside of jit: an op, a draw, a layer",
@@ -386,6 +387,10 @@ def _measures(measures: Mapping[str, Measure], arguments: Arguments, progress: P
 
 def _ops(arguments: Arguments, progress: Progress) -> Report:
     return Report(measure_ops(arguments.only or list(OPS), arguments.quick, progress))
+
+
+def _fft(arguments: Arguments, progress: Progress) -> Report:
+    return Report(linalg.measure_linalg(arguments.only or list(linalg.FFT_CASES), arguments.quick, progress))
 
 
 def _linalg(arguments: Arguments, progress: Progress) -> Report:

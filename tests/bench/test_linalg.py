@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from smelt.bench.linalg import CASES, LEAST_RATIO, measure_linalg
+from smelt.bench.linalg import CASES, FFT_CASES, LEAST_RATIO, measure_linalg
 from smelt.bench.report import Verdict
 
 
 def test_rows_without_bars_for_a_quick_look() -> None:
     progress: list[str] = []
-    *rows, mean = measure_linalg(["solve-16"], True, progress.append)
-    assert [row.name for row in rows] == ["solve-16"] and mean.name == "geometric mean"
+    *rows, mean = measure_linalg(["solve-16", "rfft-64"], True, progress.append)
+    assert [row.name for row in rows] == ["solve-16", "rfft-64"] and mean.name == "geometric mean"
     assert {row.verdict for row in (*rows, mean)} == {Verdict.NONE}
-    assert progress == [f"solve-16: {CASES['solve-16'].summary}"]
+    assert progress == [f"solve-16: {CASES['solve-16'].summary}", f"rfft-64: {FFT_CASES['rfft-64'].summary}"]
 
 
 def test_every_function_has_small_and_large_matrices() -> None:
