@@ -232,7 +232,8 @@ def encoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> 
 def _kind(name: str, array: NDArray[Any]) -> str:
     dtype = as_dtype(array.dtype, "save")
     if dtype not in _NAMES:
-        raise DTypeError(f"save: {name} is {dtype}, which the format does not have", hint="Save it as sm.int8.")
+        hint = "Save the parts, x.real and x.imag." if dtype.is_complex else "Save it as sm.int8."
+        raise DTypeError(f"save: {name} is {dtype}, which the format does not have", hint=hint)
     if name == METADATA:
         raise ArgumentError(f"save: a tensor cannot be called {METADATA}")
     return _NAMES[dtype]

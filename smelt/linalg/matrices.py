@@ -5,28 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.dtypes import DType, int64
-from smelt.errors import ShapeError
+from smelt.errors import DTypeError, ShapeError
 from smelt.graph import IndexLike, Node, Shape, broadcast_shapes, build, marked, shape_text
 from smelt.tensor import Tensor, floating, pair, where, widened, wrap
 
 
+def _real(x: Any, name: str) -> Node:
+    node = floating(x, name)
+    if node.dtype.is_complex:
+        raise DTypeError(f"{name}: {node.dtype} is not supported", rule="matrices are real here, so far.")
+    return node
+
+
 def matrices(x: Any, name: str) -> tuple[Tensor, DType]:
     """A batch of matrices of floats, as wide as formulas are computed, and the dtype that results have."""
-    node = floating(x, name)
+    node = _real(x, name)
     check_matrices(node, name)
     return wrap(widened(node)), node.dtype
 
 
 def square_matrices(x: Any, name: str) -> tuple[Tensor, DType]:
     """The same, of square ones."""
-    node = floating(x, name)
+    node = _real(x, name)
     check_square(node, name)
     return wrap(widened(node)), node.dtype
 
 
 def pair_of(x1: Any, x2: Any, name: str) -> tuple[Tensor, Tensor, DType]:
     """Two operands in their common dtype, as wide as formulas are computed, and that dtype."""
-    a, b = (floating(wrap(node), name) for node in pair(x1, x2, name))
+    a, b = (_real(wrap(node), name) for node in pair(x1, x2, name))
     return wrap(widened(a)), wrap(widened(b)), a.dtype
 
 

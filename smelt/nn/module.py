@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, TypeVar
 
 from smelt import tree
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, InternalError
+from smelt.errors import ArgumentError, DTypeError, InternalError
 from smelt.names import missing_attribute, understood
 from smelt.nn import calls
 from smelt.tensor import Tensor, asarray, flag
@@ -397,6 +397,8 @@ def _described(value: Any, found: _Found, fixed: bool | None) -> Any:
     if kind in _PLAIN:
         return _Static(kind, value)
     if kind is Tensor or isinstance(value, Tensor):
+        if kind is not Tensor and value.dtype.is_complex:
+            raise DTypeError("a module holds a complex tensor", hint="Keep its parts, and write sm.complex(re, im).")
         leaves = found.leaves
         number, _ = leaves.setdefault(id(value), (len(leaves), value))
         return _Leaf(number, fixed if fixed is None else fixed or not value.dtype.is_float)

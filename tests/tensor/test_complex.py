@@ -111,6 +111,9 @@ def test_folds_and_products(kind):
             assert_close(getattr(sm, name)(a, axis=axis, keepdims=True) / scale, expected / scale, kind, 200)
     assert_close(sm.cumulative_sum(a, axis=1), np.cumsum(x, 1), kind, 200)
     assert_close(sm.cumulative_prod(a, axis=1), np.cumprod(x, 1), kind, 500)
+    for order in (0, 1, 2, 3, np.inf, -np.inf):
+        expected = np.linalg.vector_norm(x, ord=order, axis=1)
+        assert_close(sm.linalg.vector_norm(a, ord=order, axis=1), expected, kind, 200)
     scale = np.abs(x).max() * np.abs(y).max()
     assert_close(a @ b.mT / scale, x @ y.T / scale, kind, 100)
     assert_close(a @ sm.asarray(y.T.real.copy()) / scale, x @ y.T.real / scale, kind, 100)
@@ -191,6 +194,11 @@ def test_in_and_out():
     assert both[0].item() == 2 + 2j
 
 
+class Held(sm.nn.Module):
+    def __init__(self, x):
+        self.x = x
+
+
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -206,6 +214,10 @@ def test_in_and_out():
         lambda x: sm.asarray([1j], dtype=sm.float32),
         lambda x: sm.asarray(1j, dtype=sm.int64),
         lambda x: sm.complex(sm.ones(2, dtype=sm.float16), 0.0),
+        sm.linalg.inv,
+        sm.linalg.matrix_norm,
+        lambda x: sm.save({"x": x}, "complex.safetensors"),
+        lambda x: sm.tree.flatten(Held(x)),
         sm.jacobian(lambda z: z),
         sm.grad(sm.sum),
     ],

@@ -64,6 +64,8 @@ def _norm(name: str, x: Any, ord: Any, axis: Axes, keep: bool, dim: Axes) -> Ten
     if math.isnan(real_number(ord, name, "ord")):
         raise ArgumentError(f"{name}: ord must not be NaN")
     original = floating(x, name)
+    if original.dtype.is_complex:
+        original = build.unary("abs", original)
     axes = many_axes(axis_or_dim(axis, dim, name), original.rank, name)
     if math.isinf(ord):
         refuse_empty(original, axes, name)
