@@ -153,22 +153,20 @@ class LanguageModel:
 def answered(engine: Engine, request: Request) -> Answer:
     """Run a request to its end."""
     texts, choices = [], []
-    reason: Reason = "error"
+    reason: Reason | None = None
     import queue
 
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     request.deliver = events.put
     handle = engine.submit(request)
     try:
-        while handle.reason is None or not events.empty():
+        while reason is None:  # not the handle's: that is known before the last text is told
             event = events.get()
             texts.append(event.text)
             choices += [event.choice] if event.choice is not None else []
-            if event.reason is not None:
-                reason = event.reason
-                if event.error:
-                    raise ArgumentError(f"the request failed: {event.error}")
-                break
+            reason = event.reason
+            if event.error:
+                raise ArgumentError(f"the request failed: {event.error}")
     finally:
         handle.cancel()
     return Answer("".join(texts), tuple(choices), reason, handle.figures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from smelt.errors import ArgumentError, BusyError, ContextLengthError
 from smelt.llm.engine import Engine, Event, Request
+from smelt.llm.language import answered
 from smelt.llm.pages import common
 from smelt.llm.sampling import Sampling
 from smelt.llm.speculate import Draft
@@ -158,6 +160,13 @@ def test_right_guesses_save_steps_and_are_counted():
     assert len(programs.extended) < 60
     assert engine.done.right_tokens == 100 - 1 - len(programs.extended)
     assert engine.done.guessed_tokens >= engine.done.right_tokens
+
+
+def test_an_answer_waits_for_its_last_event_however_late_it_comes():
+    with Engine(History()) as engine:
+        engine.on_end = lambda handle: time.sleep(0.05)  # it has ended, and nobody has been told
+        answer = answered(engine, Request([1, 2, 3], max_tokens=3))
+    assert (answer.reason, len(answer.choices)) == ("length", 3)
 
 
 def test_the_first_step_of_a_size_is_no_measure_of_its_cost():
