@@ -68,10 +68,30 @@ def _node(array: NDArray[Any]) -> Node:
 
 @functools.lru_cache(maxsize=512)
 def _matrix(size: int, sign: int, dtype: DType) -> NDArray[Any]:
-    """The matrix of a transform over both parts: (part, j, part of the result, k)."""
+    """The matrix of a transform over both parts: (part, j, part of the result, k); of sums and differences of mirrored
+    elements, half of it is zeros.
+    """
     turned = _angles(size, size, size)
     real, imaginary = turned.real, turned.imag * sign
+    if size > MOST:
+        half = size // 2 + 1
+        real = np.where(np.arange(size)[:, None] < half, real, 0.0)
+        imaginary = np.concatenate([np.zeros((half, size)), imaginary[1:half]])
     return _numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
+
+
+def _mirrored(x: Node) -> Node:
+    """An odd number of rows: the first, then sums and differences of the others with their mirror images, so that half
+    as many products are added up, and rounded, for each result.
+    """
+    size = x.shape[2]
+    assert isinstance(size, int)
+
+    def rows(start: int, count: int, step: int) -> Node:
+        return build.slice_(x, [(start, count, step) if k == 2 else (0, n, 1) for k, n in enumerate(x.shape)])
+
+    ahead, behind = rows(1, size // 2, 1), rows(size - 1, size // 2, -1)
+    return build.concat([rows(0, 1, 1), build.add(ahead, behind), build.sub(ahead, behind)], 2)
 
 
 @functools.lru_cache(maxsize=512)
@@ -92,10 +112,12 @@ def transformed(x: Node, sign: int) -> Node:
     # p, b, j | p, j, q, k -> q, b, k
     matrix = _node(_matrix(rows, sign, x.dtype))
     if rows == size:
+        x = _mirrored(x) if rows > MOST else x
         return build.contract(x, matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
     columns = size // rows
     parts, batch = x.shape[0], x.shape[1]
     x = build.reshape(x, (parts, batch, rows, columns))
+    x = _mirrored(x) if rows > MOST else x
     x = build.contract(x, matrix, (0, 1, 2, 5), (0, 2, 3, 4), (3, 1, 4, 5))
     x = turned(x, *map(_node, _turns(size, rows, sign, x.dtype)))
     x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)
