@@ -80,7 +80,7 @@ def _matrix(size: int, sign: int, dtype: DType) -> NDArray[Any]:
     return _numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
 
 
-def _mirrored(x: Node) -> Node:
+def _folded(x: Node) -> Node:
     """An odd number of rows: the first, then sums and differences of the others with their mirror images, so that half
     as many products are added up, and rounded, for each result.
     """
@@ -112,12 +112,12 @@ def transformed(x: Node, sign: int) -> Node:
     # p, b, j | p, j, q, k -> q, b, k
     matrix = _node(_matrix(rows, sign, x.dtype))
     if rows == size:
-        x = _mirrored(x) if rows > MOST else x
+        x = _folded(x) if rows > MOST else x
         return build.contract(x, matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
     columns = size // rows
     parts, batch = x.shape[0], x.shape[1]
     x = build.reshape(x, (parts, batch, rows, columns))
-    x = _mirrored(x) if rows > MOST else x
+    x = _folded(x) if rows > MOST else x
     x = build.contract(x, matrix, (0, 1, 2, 5), (0, 2, 3, 4), (3, 1, 4, 5))
     x = turned(x, *map(_node, _turns(size, rows, sign, x.dtype)))
     x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)

@@ -205,12 +205,15 @@ def _of_halves(flat: Node, size: int) -> Node:
     both = build.permute(build.reshape(flat, (batch, half, 2)), (2, 0, 1))
     z = transformed(both, 1)
     ahead, behind = _wrapped(z, half), _reversed(_wrapped(z, half))
-    real, imaginary = (build.add, build.sub), (build.sub, build.add)
-    even = joined(*(build.scale(real[k](part(ahead, k), part(behind, k)), 0.5) for k in (0, 1)))
-    odd = [build.scale(imaginary[k](part(ahead, k), part(behind, k)), 0.5) for k in (0, 1)]
-    cosine, sine = half_turns(size, flat.dtype)
-    # The odd ones are divided by i, and turned.
-    return build.add(even, turned(joined(odd[1], build.neg(odd[0])), cosine, sine))
+    even, odd = _even_and_odd(ahead, behind)
+    odd = joined(part(odd, 1), build.neg(part(odd, 0)))  # divided by i
+    return build.scale(build.add(even, turned(odd, *half_turns(size, flat.dtype))), 0.5)
+
+
+def _even_and_odd(ahead: Node, behind: Node) -> tuple[Node, Node]:
+    """Twice the parts of a spectrum that its conjugate mirror image keeps, and that it turns into their opposite."""
+    (a, b), (c, d) = ((part(x, 0), part(x, 1)) for x in (ahead, behind))
+    return joined(build.add(a, c), build.sub(b, d)), joined(build.sub(a, c), build.add(b, d))
 
 
 def _wrapped(z: Node, half: int) -> Node:
@@ -250,8 +253,7 @@ def _mirrored(flat: Node, size: int, sign: int) -> Node:
     half, batch = size // 2, flat.shape[1]
     kept = _kept_real(flat, size)
     ahead, behind = resized(kept, half), resized(_reversed(kept), half)
-    even = joined(build.add(part(ahead, 0), part(behind, 0)), build.sub(part(ahead, 1), part(behind, 1)))
-    odd = joined(build.sub(part(ahead, 0), part(behind, 0)), build.add(part(ahead, 1), part(behind, 1)))
+    even, odd = _even_and_odd(ahead, behind)
     cosine, sine = half_turns(size, flat.dtype)
     cosine, sine = (resized(x, half) for x in (cosine, sine))
     odd = turned(odd, cosine, sine if sign > 0 else build.neg(sine))
