@@ -16,12 +16,14 @@ from smelt.transform.explain import Explanation, examine, explain
 from smelt.transform.gradients import grad, jvp, value_and_grad, vjp
 from smelt.transform.jacobians import hessian, jacobian
 from smelt.transform.jit import Jit, jit
+from smelt.transform.native import NativeFunction, stand_in
 from smelt.transform.vmap import Vmap, vmap
 
 __all__ = [
     "associative_scan",
     "Explanation",
     "Jit",
+    "NativeFunction",
     "Vmap",
     "callback",
     "checkpoint",
@@ -36,6 +38,7 @@ __all__ = [
     "jit",
     "jvp",
     "scan",
+    "stand_in",
     "stop_gradient",
     "value_and_grad",
     "vjp",

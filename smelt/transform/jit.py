@@ -334,7 +334,7 @@ class Jit(Generic[P, T]):
         first = len(leaves) + bool(recorded.draws)
         if recorded.random_node is not None:
             numbers[recorded.random_node] = len(leaves)
-        inputs, captured = _numbered_inputs(traced, numbers, hidden, recorded.serial)
+        inputs, captured = numbered_inputs(traced, numbers, hidden, recorded.serial)
         if not changed and not given.donated:  # what trains, changes what it holds
             held = given.held | set(range(len(given.numbers), len(leaves)))
             held_inputs = {k for k, number in enumerate(inputs) if number < 0 or number in held}
@@ -493,7 +493,7 @@ def jit(
     return Jit(function, static, donate, shapes, contracts)
 
 
-def _numbered_inputs(
+def numbered_inputs(
     traced: Traced, numbers: Mapping[Node, int], hidden: Mapping[int, int], serial: int
 ) -> tuple[list[int], list[Storage]]:
     """For each input of a graph the number of a leaf, or from -1 downwards that of a storage that the function made."""
