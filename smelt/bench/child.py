@@ -17,7 +17,7 @@ from smelt.bench import models
 from smelt.bench.compiling import planning, training
 from smelt.bench.planning import plan_random, plan_training
 from smelt.bench.timing import paired
-from smelt.bench.tuning import compare_drawn, tune_drawn, tune_training
+from smelt.bench.tuning import compare_drawn, compare_sized, tune_drawn, tune_training
 from smelt.compiler import trace
 from smelt.tensor import node_of
 from smelt.transform import examine
@@ -103,7 +103,7 @@ def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+TASKS: dict[str, Callable[..., Any]] = {
     "gpt2": gpt2,
     "coldpath": coldpath,
     "matmul": matmul,
@@ -114,6 +114,7 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "tune_training": tune_training,
     "tune_drawn": tune_drawn,
     "compare_drawn": compare_drawn,
+    "compare_sized": compare_sized,
 }
 
 if __name__ == "__main__":

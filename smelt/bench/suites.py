@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from smelt.bench import compare, linalg, planning, tuned
+from smelt.bench import compare, linalg, nearby, planning, tuned
 from smelt.bench.algebra import by_hand
 from smelt.bench.algebra.each_rule import measure_rules
 from smelt.bench.algebra.programs import PROGRAMS
@@ -180,6 +180,22 @@ def _alone() -> dict[str, Suite]:
                 (("--draw",), {"type": int, "default": 60, "metavar": "N", "help": "how many; 60 unless given"}),
                 (("--seed",), {"type": int, "required": True, "metavar": "S", "help": "what they are drawn from"}),
                 (("--budget",), {"default": "max", "help": "of each: quick, max (the default), or seconds"}),
+            ],
+        ),
+        "nearby": Suite(
+            "what tuning some sizes does for those between them, and for symbolic ones",
+            _nearby,
+            quick="two sizes and kernels, the budget quick: a rough look",
+            only=nearby.CASES,
+            listed=nearby.LISTED,
+            strict=True,
+            words=[
+                (
+                    ("--draw",),
+                    {"type": int, "default": 20, "metavar": "N", "help": "how many of each; 20 unless given"},
+                ),
+                (("--seed",), {"type": int, "required": True, "metavar": "S", "help": "what they are drawn from"}),
+                (("--budget",), {"default": "20", "help": "of each: quick, max, or seconds; 20 unless given"}),
             ],
         ),
         "core": _table(
@@ -358,6 +374,11 @@ def _tuned(arguments: Arguments, progress: Progress) -> Report:
     budget, count = ("quick", 6) if arguments.quick else (arguments.budget, arguments.draw)
     kept = None if arguments.json in (None, "-") else Path(arguments.json).with_suffix(".jsonl")
     return tuned.measure_drawn(count, arguments.seed, arguments.only or (), budget, kept, progress)
+
+
+def _nearby(arguments: Arguments, progress: Progress) -> Report:
+    budget, count = ("quick", 2) if arguments.quick else (arguments.budget, arguments.draw)
+    return nearby.measure_nearby(arguments.only or nearby.CASES, count, arguments.seed, budget, progress)
 
 
 def _compile(arguments: Arguments, progress: Progress) -> Report:

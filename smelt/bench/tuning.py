@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 import smelt as sm
-from smelt.bench.drawn import Drawn
+from smelt.bench.drawn import OPERATIONS, Drawn
 from smelt.bench.timing import run_json
 from smelt.compiler import Compiler
 from smelt.config import configure
 from smelt.search import Tuned, race
 from smelt.tuning import Budget, Tuning, Watched, tune_programs, watching
 
+MOST_ROWS = 4096  # where their number is symbolic
 _SETTLING = 6  # calls after which inputs that stay the same are prepared
 _LEAST_PAIRS, _MOST_PAIRS = 15, 400  # of calls
 _LATE = 8  # times as long as planned it may take to have enough of them
@@ -54,10 +55,26 @@ def tune_calls(call: Callable[[], object], budget: str) -> Tuning:
     return tune_programs(run, Budget.of(budget), 0, "", lambda _: None, _SETTLING)
 
 
-def tune_drawn(kernel: Sequence[Any], budget: str) -> dict[str, Any]:
-    """Tune a kernel that was drawn, as a user does."""
+def tune_drawn(kernel: Sequence[Any], budget: str, rows: Sequence[int] = ()) -> dict[str, Any]:
+    """Tune a kernel that was drawn, as a user does; with a symbolic first size, at each of these if there are any."""
     one = Drawn(kernel[0], tuple(kernel[1]), kernel[2])
-    return _told(sm.tune(one.compute, *one.inputs(), budget=budget))
+    function = _compiled(one, bool(rows))
+    told = [_told(sm.tune(function, *each.inputs(), budget=budget)) for each in _at(one, rows)]
+    return {
+        "seconds": sum(one["seconds"] for one in told),
+        "changed": list(dict.fromkeys(change for one in told for change in one["changed"])),
+        "contenders": told[-1]["contenders"],
+    }
+
+
+def _compiled(one: Drawn, is_sized: bool) -> Callable[..., Any]:
+    """A kernel as a function: for its own sizes, or for any number of rows."""
+    shapes = OPERATIONS[one.operation].shapes(sm.Dim("rows", 1, MOST_ROWS), *one.sizes[1:]) if is_sized else None
+    return sm.jit(one.compute, shapes=shapes)
+
+
+def _at(one: Drawn, rows: Sequence[int]) -> list[Drawn]:
+    return [one._replace(sizes=(count, *one.sizes[1:])) for count in rows] or [one]
 
 
 def _told(found: Tuning) -> dict[str, Any]:
@@ -70,8 +87,18 @@ def compare_drawn(kernel: Sequence[Any], seconds: float) -> dict[str, Any]:
     """The default and the tuned version of a kernel that was drawn, in the order A B B A: seconds of both, how many
     times as fast the tuned one is with bounds, and how far results are from right ones, as shares of what is allowed.
     """
+    return compare_sized(kernel, seconds, ())[0]
+
+
+def compare_sized(kernel: Sequence[Any], seconds: float, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """The same of one kernel for any number of rows, at each of these."""
     one = Drawn(kernel[0], tuple(kernel[1]), kernel[2])
-    inputs, function = one.inputs(), sm.jit(one.compute)
+    function = _compiled(one, bool(rows))
+    return [_compared(function, each, seconds) for each in _at(one, rows)]
+
+
+def _compared(function: Callable[..., Any], one: Drawn, seconds: float) -> dict[str, Any]:
+    inputs = one.inputs()
     with configure(tuned="off"):
         for _ in range(_SETTLING):  # large inputs that stay the same are prepared, which makes another program
             function(*inputs)
