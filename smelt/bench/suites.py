@@ -182,22 +182,7 @@ def _alone() -> dict[str, Suite]:
                 (("--budget",), {"default": "max", "help": "of each: quick, max (the default), or seconds"}),
             ],
         ),
-        "nearby": Suite(
-            "what tuning some sizes does for those between them, and for symbolic ones",
-            _nearby,
-            quick="two sizes and kernels, the budget quick: a rough look",
-            only=nearby.CASES,
-            listed=nearby.LISTED,
-            strict=True,
-            words=[
-                (
-                    ("--draw",),
-                    {"type": int, "default": 20, "metavar": "N", "help": "how many of each; 20 unless given"},
-                ),
-                (("--seed",), {"type": int, "required": True, "metavar": "S", "help": "what they are drawn from"}),
-                (("--budget",), {"default": "20", "help": "of each: quick, max, or seconds; 20 unless given"}),
-            ],
-        ),
+        "nearby": _nearby_suite(),
         "core": _table(
             "calls, nodes, imports, first compilations, fused matmul: each with its bar",
             partial(_measures, MEASURES),
@@ -374,6 +359,25 @@ def _tuned(arguments: Arguments, progress: Progress) -> Report:
     budget, count = ("quick", 6) if arguments.quick else (arguments.budget, arguments.draw)
     kept = None if arguments.json in (None, "-") else Path(arguments.json).with_suffix(".jsonl")
     return tuned.measure_drawn(count, arguments.seed, arguments.only or (), budget, kept, progress)
+
+
+def _nearby_suite() -> Suite:
+    return Suite(
+        "what tuning some sizes does for those between them, and for symbolic ones",
+        _nearby,
+        quick="two sizes and kernels, the budget quick: a rough look",
+        only=nearby.CASES,
+        listed=nearby.LISTED,
+        strict=True,
+        words=[
+            (
+                ("--draw",),
+                {"type": int, "default": 20, "metavar": "N", "help": "how many of each; 20 unless given"},
+            ),
+            (("--seed",), {"type": int, "required": True, "metavar": "S", "help": "what they are drawn from"}),
+            (("--budget",), {"default": "20", "help": "of each: quick, max, or seconds; 20 unless given"}),
+        ],
+    )
 
 
 def _nearby(arguments: Arguments, progress: Progress) -> Report:
