@@ -18,7 +18,8 @@ from smelt.kernel import Routine, Series, pieces
 from smelt.schedule import Choice
 
 FEWEST: Final = 32  # launches of a graph whose small ones are worth a kernel of their own
-LARGEST: Final = 0.5  # of what is worth waking a thread for, all parts of a series together
+LARGEST: Final = 0.5  # of what is worth waking a thread for, a part of a series
+TOGETHER: Final = 1.0  # of the same, all parts
 SHARED: Final = 0.2  # of the same, from which on only what can be cut into pieces is: threads that are awake share it
 _OPERATIONS: Final = 20_000  # of a routine that are worth waking a thread for, about
 _MOST_PARTS: Final = 16
@@ -32,7 +33,9 @@ def share(built: Built) -> float:
     if tasks is None or isinstance(kernel, Series):
         return 1.0
     if isinstance(kernel, Routine):
-        return kernel.operations / _OPERATIONS if tasks == 1 else 1.0
+        # What writes over a value is taken to find it in its place, whatever it would take to copy all of that.
+        updates = kernel.template == "scatter" and kernel.words["target"] == "whole"
+        return kernel.operations / _OPERATIONS if tasks == 1 or updates else 1.0
     return tasks / built.choice.grain if kernel.threads == 1 else 1.0
 
 
@@ -56,7 +59,7 @@ def in_series(
             found += [*_closed(run, known), item]
             run = []
             continue
-        if _total((*run, item)) > LARGEST or len(run) == _MOST_PARTS:
+        if _total((*run, item)) > TOGETHER or len(run) == _MOST_PARTS:
             found += _closed(run, known)
             run = []
         run.append(item)

@@ -27,7 +27,7 @@ from smelt.dtypes import float32, int32
 from smelt.errors import ArgumentError, ShapeError
 from smelt.graph import build
 from smelt.nn.module import Module
-from smelt.tensor import Tensor, arange, from_numpy, node_of, where, wrap
+from smelt.tensor import Tensor, arange, from_numpy, maximum, node_of, where, wrap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,7 @@ __all__ = ["QuantizedEmbedding", "QuantizedLinear", "QuantizedWeight"]
 BLOCK = 32  # inputs that are rounded with one scale
 PANEL = 16  # outputs that lie side by side
 _AT_ONCE: Final = 1 << 18  # codes that are laid out anew: what is between stays in the cache
+_SMALLEST: Final = 2.0**-126  # step that is divided by: of smaller ones 1 / step may be infinite
 
 
 class Rows(Protocol):
@@ -129,12 +130,12 @@ class QuantizedWeight(Module):
         dot = "dot4" if self.bits == 8 and not self.is_signed else "dot4_ss"
         dots = _binary(dot, codes, words.expand_dims(-4))  # (rows, outputs, blocks, 2, 4)
         scale = _rows(self.scale).astype(float32)
-        sums = sums.expand_dims(1)
         if self.halves == 1:
             dots = dots.sum((-2, -1), dtype=int32).expand_dims(-1)
-            sums = sums.sum(-1, keepdims=True)
+            sums = sums.sum(-1, dtype=int32, keepdims=True)
         else:
             dots = dots.sum(-1, dtype=int32)
+        sums = (sums.astype(float32) * step.expand_dims(-1)).expand_dims(1)
         each = dots.astype(float32) * (scale * step.expand_dims(-1).expand_dims(-3))
         if self.zero:
             each = each + scale * (sums * -float(self.zero))
@@ -177,18 +178,19 @@ class QuantizedEmbedding(Module):
 
 def rounded(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of numbers as bytes: words (rows, blocks, 2, 4), what one step of a block is (rows, blocks), and the sums of
-    what the bytes of half blocks stand for (rows, blocks, 2). Where a block is not finite, its step is not either.
+    the bytes of half blocks (rows, blocks, 2). Where a block is not finite, its step is not either.
     """
     blocks = x.astype(float32).reshape(x.shape[0], -1, BLOCK)
     # Without signs, numbers have the order of their bits, and those that are none come last.
     largest = (_bits(blocks) & 0x7FFFFFFF).max(-1)
     step = wrap(build.bitcast(node_of(largest, "bitcast"), float32)) * (1 / 127)
-    inverse = where(step > 0, 1 / step, 0.0).expand_dims(-1)
+    inverse = (1 / maximum(step, _SMALLEST)).expand_dims(-1)
     # Among numbers of this size neighbors are 1 apart, so that the last bits of a sum hold the other number, rounded.
-    octets = (_bits(blocks * inverse + 1.5 * 2**23) & 255).reshape(x.shape[0], -1, 2, 4, 4)
-    words = (octets << (arange(4, dtype=int32).expand_dims(-1) * 8)).sum(-2, dtype=int32)
-    sums = _binary("dot4_ss", words, 0x01010101).sum(-1, dtype=int32)
-    return words, step, sums.astype(float32) * step.expand_dims(-1)
+    octets = _bits(blocks * inverse + 1.5 * 2**23).reshape(x.shape[0], -1, 2, 4, 4)
+    words = ((octets & 255) << (arange(4, dtype=int32).expand_dims(-1) * 8)).sum(-2, dtype=int32)
+    # Sums of the numbers, not of the words: in small kernels of rows, which threads can share.
+    sums = ((octets << 24) >> 24).sum((-2, -1), dtype=int32)
+    return words, step, sums
 
 
 def _bits(x: Tensor) -> Tensor:

@@ -46,6 +46,8 @@ def scaled_words(region: Region) -> ScaledWords | None:
     inner = [e for e in folds if e.arguments[0].op in ("dot4_ss", "dot4", "dot4_low")]
     if len(inner) != 1 or len(folds) < 2 or len(region.outputs) > 1:
         return None
+    if any(e.op == "const" for e in inner[0].arguments[0].arguments):
+        return None  # sums of bytes
     words, (output,) = inner[0].attribute.axes, region.outputs
     blocks = tuple(dict.fromkeys(axis for e in folds if e is not inner[0] for axis in e.attribute.axes))
     axes = region.parallel_axes(output)

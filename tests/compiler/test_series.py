@@ -54,6 +54,35 @@ def test_results_have_the_same_bits(rows: int, monkeypatch: pytest.MonkeyPatch) 
     assert sum(kernel.bytes_moved for kernel in series.kernels) <= sum(kernel.bytes_moved for kernel in alone.kernels)
 
 
+def test_an_update_is_as_small_as_what_it_writes() -> None:
+    large = sm.zeros(LAYERS, 1 << 14, 48)
+    given = inputs(2)
+    with runtime.using(Runtime()), configure(disk_cache=False, threads=2):
+        graph = examine(layers, given[0], large, given[2], given[3])
+    updates = [kernel for kernel in graph.kernels if "scatter" in kernel.nodes]
+    assert updates and all(kernel.form.startswith("series: ") for kernel in updates)
+
+
+def test_rounding_of_some_rows_is_shared_by_threads() -> None:
+    codes, part = RANDOM.integers(0, 16, (576, 576), np.uint8), np.full((576, 18), 2**-6, np.float32)
+    layer = sm.nn.QuantizedLinear(sm.nn.QuantizedWeight(codes, 8, part, part))
+
+    def many(x: sm.Tensor) -> sm.Tensor:
+        for _ in range(LAYERS):
+            x = layer(sm.tanh(x))
+        return x
+
+    x = sm.from_numpy(RANDOM.standard_normal((4, 576)).astype(np.float32))
+    with runtime.using(Runtime()), configure(disk_cache=False, threads=2):
+        step = sm.jit(many)
+        np.testing.assert_array_equal(step(x).numpy(), many(x).numpy())
+    (entry,) = step._entries.values()
+    launches = zip(entry.compiled.launches, entry.compiled.kernels, strict=True)
+    tasks = [launch.tasks for launch, kernel in launches if kernel.form.startswith("series: ")]
+    assert len(entry.compiled.launches) <= 2 * LAYERS + 1
+    assert tasks and all(count % 4 == 0 for count in tasks)  # a piece for each row at least
+
+
 def test_few_launches_are_left_alone() -> None:
     given = sm.from_numpy(WEIGHTS[0])
     graph = examine(lambda x: sm.sort(sm.sort(x, axis=0) @ x, axis=1).softmax(-1), given)

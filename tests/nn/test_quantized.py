@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import smelt as sm
 from smelt.errors import ArgumentError, ShapeError
 from smelt.formats.blocks import BLOCKS, Codes, Packed
+from smelt.nn import quantized
 
 FORMATS = [name for name, block in BLOCKS.items() if block.dtype is None]
 _HALVES = {"Q2_K": (80, 82), "Q3_K": (108,), "IQ4_XS": (0,), "IQ4_NL": (0,)}  # where scales of formats lie
@@ -118,3 +119,18 @@ def test_blocks_of_a_file_are_laid_out_as_their_codes_are(name: str) -> None:
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_rounded_inputs_of_any_size() -> None:
+    rows = np.zeros((6, 64), np.float32)
+    rows[1] = np.linspace(-1, 1, 64) * 2**-130  # whose step has no finite inverse
+    rows[2] = np.linspace(-1, 1, 64) * 1e38
+    rows[3, 5], rows[4, 7], rows[4, 40], rows[5, 3] = 2**-126, np.inf, 1, np.nan
+    words, step, sums = (part.numpy() for part in quantized.rounded(sm.from_numpy(rows)))
+    octets = words.view(np.int8).reshape(6, 2, 2, 4, 4).transpose(0, 1, 2, 4, 3).reshape(6, 2, 32)
+    np.testing.assert_array_equal(octets.reshape(6, 2, 2, 16).sum(-1)[:4], sums[:4])
+    finite = np.isfinite(step)
+    assert finite.tolist() == [[True] * 2] * 4 + [[False, True]] * 2
+    found = octets[finite] * step[finite][:, None].astype(np.float64)
+    error = np.abs(found - rows.reshape(6, 2, 32)[finite])
+    assert (error <= 0.51 * step[finite][:, None] + 2.0**-119).all()  # no step is divided by that is below 2^-126
