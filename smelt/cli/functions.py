@@ -58,7 +58,7 @@ def argument_types(text: str) -> list[tuple[Any, tuple[Any, ...]]]:
     [('float32', (2, 3)), ('uint8', ())]
     """
     from smelt.dtypes import as_dtype
-    from smelt.graph.index_text import TokenReader
+    from smelt.graph import TokenReader
 
     line, dims = TokenReader(text), dict[str, Any]()
     found: list[tuple[Any, tuple[Any, ...]]] = []

@@ -12,6 +12,7 @@ from smelt.graph.closed import items, living_items, open_body, parameter, values
 from smelt.graph.composites import attention_scores, expand, mean, normalized
 from smelt.graph.index import *
 from smelt.graph.index_numbers import found_sizes
+from smelt.graph.index_text import TokenReader
 from smelt.graph.interpret import fold_array, function_array, scan_array
 from smelt.graph.node import (
     Node,
