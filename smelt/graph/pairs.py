@@ -10,7 +10,7 @@ them, and the sign of a zero says on which side of a cut a number is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from smelt.dtypes import DType, Scalar, bool_, complex_dtype
@@ -56,9 +56,18 @@ def parts(x: Node) -> Parts:
 
 def through_parts(nodes: Sequence[Node], function: Callable[[list[Node]], list[Node]]) -> list[Node]:
     """What a function of real nodes gives for all parts of some nodes, in pairs again."""
-    given = [part for node in nodes for part in (node.sources if node.op is Op.COMPLEX else (node,))]
-    found = iter(function(given))
-    return [paired(next(found), next(found)) if node.op is Op.COMPLEX else next(found) for node in nodes]
+    return in_pairs([node.dtype for node in nodes], function(all_parts(nodes)))
+
+
+def all_parts(nodes: Iterable[Node]) -> list[Node]:
+    """Real nodes: both parts of each complex one, and the others as they are."""
+    return [part for node in nodes for part in (node.sources if node.op is Op.COMPLEX else (node,))]
+
+
+def in_pairs(kinds: Iterable[DType], found: Iterable[Node]) -> list[Node]:
+    """Nodes of these dtypes of what `all_parts` gives of such."""
+    each = iter(found)
+    return [paired(next(each), next(each)) if kind.is_complex else next(each) for kind in kinds]
 
 
 def by_parts(op: Op, shape: Shape, sources: Sequence[Node], attribute: Any) -> Node:

@@ -1,32 +1,39 @@
 """JAX's own test programs through StableHLO text: how many give what XLA gives.
 
 `python -m tests.peers.stablehlo_harnesses` reads each program of JAX's harnesses as JAX prints it and compares with
-XLA: pass, mismatch, refused (an `UnsupportedOp`), crashed (any other error), skipped (JAX cannot either).
-Programs run compiled, or with --interpreted by the reference interpreter, which needs no compiler.
+XLA: pass, mismatch, refused (an `UnsupportedOp`), crashed (any other error), slow (beyond --seconds), skipped (JAX
+cannot either). Programs run compiled, or with --interpreted by the reference interpreter, which needs no compiler.
+--shard 3/50 takes the third of fifty parts, so that they can run one after the other; --json writes what became of
+each program, and --sum reads such files and prints one table of all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from smelt.errors import SmeltError, UnsupportedOp
 from smelt.formats import stablehlo
-from tests.interpreted import interpreted
+from smelt.graph import pairs
+from smelt.graph.interpret import interpret
+from smelt.tensor import node_of
 
 # Relative and absolute: what a few operations may lose, in the type of the result.
 TOLERANCES = {"float64": 1e-11, "float32": 3e-5, "float16": 5e-3, "bfloat16": 4e-2}
-
+TOLERANCES |= {"complex128": TOLERANCES["float64"], "complex64": TOLERANCES["float32"]}
+KINDS: Final = ("pass", "mismatch", "refused", "crashed", "slow", "skipped")
 
 # Vectors whose signs nothing defines: any LAPACK has its own.
 SIGNLESS = {"svd", "eigh"}
@@ -60,37 +67,77 @@ def alike(found: Any, wanted: Any) -> bool:
     tolerance = TOLERANCES.get(str(wanted.dtype))
     if tolerance is None:
         return bool((found == wanted).all())
-    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+    a, b = found.astype(wide), wanted.astype(wide)
     with np.errstate(all="ignore"):
         return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
-def run(harness: Any, by_interpreter: bool) -> tuple[str, str]:
-    """What became of one program: pass, mismatch, refused, crashed or skipped; and why."""
+class TooSlow(BaseException):
+    """A program that has not come to its end in time; no `except Exception` holds it up."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TooSlow where a block takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interpreted(tensors: list[Any]) -> list[Any]:
+    """The arrays of tensors by the reference interpreter."""
+    nodes = [node_of(x, "interpreted") for x in tensors]
+    parts = iter(interpret(pairs.all_parts(nodes), lambda leaf: leaf.attribute.numpy()))
+    arrays = []
+    for node in nodes:
+        array = np.asarray(next(parts))
+        if node.dtype.is_complex:
+            real, array = array, np.empty(array.shape, node.dtype.numpy)
+            array.real, array.imag = real, next(parts)
+        arrays.append(array)
+    return arrays
+
+
+def run(harness: Any, by_interpreter: bool, seconds: float) -> tuple[str, str]:
+    """What became of one program, and why."""
     import jax
 
     try:
-        args = harness.dyn_args_maker(np.random.RandomState(0))
-        function = jax.jit(harness.dyn_fun)
-        wanted = [plain(x) for x in jax.tree.leaves(function(*args))]
-        text = function.lower(*args).as_text()
+        with limited(seconds):
+            args = harness.dyn_args_maker(np.random.RandomState(0))
+            lowered = jax.jit(harness.dyn_fun).lower(*args)
+            wanted = [plain(x) for x in jax.tree.leaves(lowered.compile()(*args))]
+    except TooSlow:
+        return "skipped", f"XLA takes more than {seconds} s"
     except Exception as error:
         return "skipped", f"{type(error).__name__}: {error}"[:200]
     try:
-        program = stablehlo.load(text, rules=stablehlo.XLA)
-        # What nothing reads is no argument of the text.
-        given = [plain(x) for x in jax.tree.leaves(args)]
-        kept = function.lower(*args)._lowering.compile_args.get("kept_var_idx", range(len(given)))
-        found = program(*(given[k] for k in sorted(kept)))
-        found = list(found) if isinstance(found, tuple) else [found]
-        arrays = interpreted(found) if by_interpreter else [np.asarray(x.numpy()) for x in found]
+        with limited(seconds):
+            program = stablehlo.load(lowered.as_text(), rules=stablehlo.XLA)
+            # What nothing reads is no argument of the text.
+            given = [plain(x) for x in jax.tree.leaves(args)]
+            kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(given)))
+            results = program(*(given[k] for k in sorted(kept)))
+            found = list(results) if isinstance(results, tuple) else [results]
+            arrays = interpreted(found) if by_interpreter else [np.asarray(x.numpy()) for x in found]
+    except TooSlow:
+        return "slow", f"more than {seconds} s"
     except UnsupportedOp as error:
         return "refused", f"{error.name}: {error.told}"[:300]
     except Exception as error:
         known = str(error)[:300] if isinstance(error, SmeltError) else "".join(traceback.format_exc(limit=-3))
         return "crashed", f"{type(error).__name__}: {known}"
     for k, (a, b) in enumerate(zip(arrays, wanted, strict=True)):
-        if harness.group_name in SIGNLESS and b.dtype.kind == "f":
+        if harness.group_name in SIGNLESS and b.dtype.kind in "fc":
             a, b = abs(a), abs(b)
         if not alike(np.asarray(a), b):
             return "mismatch", f"result {k}: {np.asarray(a).reshape(-1)[:8]} and {b.reshape(-1)[:8]}"
@@ -99,13 +146,12 @@ def run(harness: Any, by_interpreter: bool) -> tuple[str, str]:
 
 def report(results: dict[str, Counter[str]], seconds: float) -> str:
     """A table by groups, of those that do not all pass, and the sum."""
-    kinds = ("pass", "mismatch", "refused", "crashed", "skipped")
-    lines = [f"{'group':32}" + "".join(f"{kind:>10}" for kind in kinds)]
+    lines = [f"{'group':32}" + "".join(f"{kind:>10}" for kind in KINDS)]
     for group, counts in sorted(results.items()):
         if set(counts) - {"pass", "skipped"}:
-            lines.append(f"{group:32}" + "".join(f"{counts[kind]:>10}" for kind in kinds))
+            lines.append(f"{group:32}" + "".join(f"{counts[kind]:>10}" for kind in KINDS))
     total: Counter[str] = sum(results.values(), Counter())
-    lines.append(f"{'all':32}" + "".join(f"{total[kind]:>10}" for kind in kinds))
+    lines.append(f"{'all':32}" + "".join(f"{total[kind]:>10}" for kind in KINDS))
     ran = sum(total.values()) - total["skipped"]
     lines.append(
         f"{total['pass']} of {ran} that XLA runs: {100 * total['pass'] / max(ran, 1):.1f} %, in {seconds:.0f} s"
@@ -118,27 +164,46 @@ def chosen(arguments: argparse.Namespace) -> Iterable[Any]:
     if arguments.only:
         names = arguments.only.split(",")
         found = [h for h in found if h.group_name in names or h.fullname in names]
-    return found[arguments.first :: arguments.every]
+    part, parts = (int(number) for number in arguments.shard.split("/"))
+    return found[part - 1 :: parts]
+
+
+def summed(paths: Iterable[Path]) -> tuple[dict[str, Counter[str]], float]:
+    """The results of several runs, by groups, and their seconds."""
+    results: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds = 0.0
+    for path in paths:
+        run_ = json.loads(path.read_text(encoding="utf-8"))
+        seconds += run_["seconds"]
+        for group, kind, _, _ in run_["programs"]:
+            results[group][kind] += 1
+    return results, seconds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="one in so many programs")
-    parser.add_argument("--first", type=int, default=0, help="the first one to take")
+    parser.add_argument("--shard", default="1/1", help="which part of how many, as 3/50")
     parser.add_argument("--only", default="", help="groups or full names, with commas")
     parser.add_argument("--interpreted", action="store_true", help="by the reference interpreter")
-    parser.add_argument("--details", type=Path, help="a file for a line of each program that does not pass")
+    parser.add_argument("--seconds", type=float, default=60, help="the longest that one program may take")
+    parser.add_argument("--json", type=Path, help="a file for what became of each program")
+    parser.add_argument("--sum", type=Path, nargs="+", help="run nothing; print the table of such files")
     arguments = parser.parse_args()
+    if arguments.sum:
+        print(report(*summed(arguments.sum)))
+        return 0
     warnings.simplefilter("ignore")
     results: dict[str, Counter[str]] = defaultdict(Counter)
-    details = arguments.details.open("w", encoding="utf-8") if arguments.details else None
+    programs = []
     start = time.monotonic()
     for harness in chosen(arguments):
-        kind, why = run(harness, arguments.interpreted)
+        kind, why = run(harness, arguments.interpreted, arguments.seconds)
         results[harness.group_name][kind] += 1
-        if details is not None and kind != "pass":
-            print(json.dumps([kind, harness.fullname, why]), file=details, flush=True)
-    print(report(results, time.monotonic() - start))
+        programs.append([harness.group_name, kind, harness.fullname, why])
+    seconds = time.monotonic() - start
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"seconds": seconds, "programs": programs}, indent=0), encoding="utf-8")
+    print(report(results, seconds))
     return 0
 
 

@@ -128,6 +128,20 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
         (abs(draw(6)) + 0.3,),
     ),
+    "complex": (
+        lambda x: (
+            jnp.exp(1j * x) @ (x + 1j * x.T),
+            jnp.sort(jnp.sign(x) + 1j * x, 0),
+            (1j * x).cumsum(0),
+            (x + 1j).prod(1),
+            (x + 1j).at[jnp.array([0, 0, 2])].multiply(2j - x[:3]),
+            jax.lax.fori_loop(0, 4, lambda _, z: z * z + 0.1j, 0.3j * x),
+            jax.lax.scan(lambda c, y: (c * y, jnp.conj(c)), 1j + x[0], 1j - x),
+            jnp.arcsinh(1j + x),
+            jnp.linalg.norm(x + 1j),
+        ),
+        (draw(5, 5),),
+    ),
     "linear algebra": (
         lambda x: (
             jnp.linalg.cholesky(x @ x.T),

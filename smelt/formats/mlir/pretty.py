@@ -132,6 +132,17 @@ def _constant(p: Parser, found: Operation) -> None:
         found.types = (kind,)
 
 
+def _complex(p: Parser, found: Operation) -> None:
+    """The only type that is written is the result's; operands have its parts."""
+    _plain(p, found)
+    found.operand_types = tuple(
+        kind._replace(element=kind.element[len("complex<") : -1])
+        if isinstance(kind, Ranked) and kind.element.startswith("complex<")
+        else kind
+        for kind in found.operand_types
+    )
+
+
 def _compare(p: Parser, found: Operation) -> None:
     direction = p.word("a direction such as LT")
     p.need(",")
@@ -383,6 +394,7 @@ def _mesh(p: Parser, found: Operation) -> None:
 FORMS: Final[dict[str, Callable[[Parser, Operation], None]]] = {
     "stablehlo.constant": _constant,
     "arith.constant": _constant,
+    "stablehlo.complex": _complex,
     "stablehlo.compare": _compare,
     "stablehlo.slice": _slice,
     "stablehlo.dot_general": _dot_general,

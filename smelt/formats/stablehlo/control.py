@@ -17,6 +17,7 @@ from smelt.graph import (
     build,
     closed,
     constant_value,
+    pairs,
     private_nodes,
     substituted,
     values_of,
@@ -93,10 +94,11 @@ def _branch(call: Call, which: Node, yes: Callable[[], list[Value]], no: Callabl
             own.append(made)
     if _types(results[0]) != _types(results[1]) or None in _types(results[0]):
         call.wrong("its branches give different types")
-    bodies = closed.close(results, [], own=own)
+    bodies = closed.close([pairs.all_parts(nodes) for nodes in results], [], own=own)
     if not results[0]:
         return []
-    return list(values_of(Branch(*bodies.bodies), [which, *bodies.hoisted]))
+    values = values_of(Branch(*bodies.bodies), [which, *bodies.hoisted])
+    return list(pairs.in_pairs([x.dtype for x in results[0]], values))
 
 
 def _types(values: Sequence[Value]) -> list[tuple[DType, Shape] | None]:
@@ -120,11 +122,20 @@ def _while(call: Call) -> list[Value]:
     if _types(tests) != [(bool_, ())]:
         call.wrong("its test gives one bool")
     [asked] = tests
+    real, inner, next_ = map(pairs.all_parts, (states, stand_ins, following))
+    found = _looped(call, real, inner, next_, asked)
+    return list(pairs.in_pairs([state.dtype for state in states], found))
+
+
+def _looped(
+    call: Call, states: list[Node], stand_ins: list[Node], following: list[Node], asked: Node
+) -> Sequence[Node]:
+    """A loop whose states are real: the parts of complex ones are states of their own."""
     found = loops.counted(states, stand_ins, asked, following)
     if found is not None:
-        return list(found)
+        return found
     if asked.op is Op.CONST and not constant_value(asked):
-        return list(states)
+        return states
     # What is handed on unchanged is no state.
     kept = {old: state for old, new, state in zip(stand_ins, following, states, strict=True) if new is old}
     carried = [k for k, old in enumerate(stand_ins) if old not in kept]

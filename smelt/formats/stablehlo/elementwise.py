@@ -9,8 +9,9 @@ from typing import Final
 
 from smelt.dtypes import DType, bool_, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from smelt.errors import DTypeError
+from smelt.formats.stablehlo import complexes
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import Node, Op, build, constant_of, constant_value
+from smelt.graph import Node, Op, build, constant_of, constant_value, pairs
 
 Function = Callable[..., Node]
 
@@ -32,7 +33,7 @@ def _signs_differ(a: Node, b: Node) -> Node:
 
 def divide(a: Node, b: Node) -> Node:
     """Integers: toward zero; x / 0 has all bits set. A divisor that is a constant has no such corner."""
-    if a.dtype.is_float:
+    if a.dtype.is_inexact:
         return build.div(a, b)
     quotient = build.binary("floordiv", a, b)
     if a.dtype.is_signed:
@@ -118,7 +119,7 @@ def _leading_zeros(x: Node) -> Node:
 
 def _sign(x: Node) -> Node:
     """-0.0 stays -0.0."""
-    sign = build.unary("sign", x) if x.dtype.is_integer or x.dtype.is_float else x
+    sign = x if x.dtype.is_bool else build.unary("sign", x)
     return build.where(build.eq(x, number(0, x)), x, sign) if x.dtype.is_float else sign
 
 
@@ -145,6 +146,8 @@ def _logistic(x: Node) -> Node:
 
 def maximum(a: Node, b: Node) -> Node:
     """NaN wins. What is compared with -inf only is itself: JAX prints every softmax so."""
+    if a.dtype.is_complex:
+        return build.where(compare("GT", a, b), a, b)
     for x, other in ((a, b), (b, a)):
         if x.dtype.is_float and _is_infinity(x, "-inf"):
             return other
@@ -153,6 +156,8 @@ def maximum(a: Node, b: Node) -> Node:
 
 def minimum(a: Node, b: Node) -> Node:
     """NaN wins."""
+    if a.dtype.is_complex:
+        return build.where(compare("LT", a, b), a, b)
     for x, other in ((a, b), (b, a)):
         if x.dtype.is_float and _is_infinity(x, "inf"):
             return other
@@ -172,8 +177,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "abs": _absolute,
     "add": _on_bools("or", "add"),
     "and": _plain("and"),
-    "atan2": _plain("atan2"),
-    "cbrt": _plain("cbrt"),
+    "atan2": lambda a, b: complexes.angle(a, b) if a.dtype.is_complex else build.binary("atan2", a, b),
+    "cbrt": lambda x: complexes.cube_root(x) if x.dtype.is_complex else build.unary("cbrt", x),
     "ceil": _plain("ceil"),
     "cosine": _plain("cos"),
     "count_leading_zeros": _leading_zeros,
@@ -234,6 +239,8 @@ def compare(direction: str, a: Node, b: Node, kind: str = "") -> Node:
     """A comparison by its direction; TOTALORDER also orders NaN and zeros of both signs."""
     if kind == "TOTALORDER" and a.dtype.is_float:
         a, b = total_order(a), total_order(b)
+    if a.dtype.is_complex and direction not in ("EQ", "NE"):
+        return complexes.compared(_COMPARED[direction[0] + "T"], _COMPARED[direction], a, b)
     return _COMPARED[direction](a, b)
 
 
@@ -260,11 +267,15 @@ def select(which: Node, yes: Node, no: Node) -> Node:
 
 def _clamp(low: Node, x: Node, high: Node) -> Node:
     low, high = _spread(low, x), _spread(high, x)
+    if x.dtype.is_complex:
+        return minimum(maximum(x, low), high)
     return build.minimum(build.maximum(x, low), high)
 
 
 def convert(x: Node, dtype: DType) -> Node:
-    """To bool: whether it is not zero."""
+    """To bool: whether it is not zero; from complex: the real part."""
+    if x.dtype.is_complex and not dtype.is_complex and not dtype.is_bool:
+        x = pairs.parts(x)[0]
     if dtype.is_bool and not x.dtype.is_bool:
         return build.ne(x, number(0, x))
     return build.cast(x, dtype)

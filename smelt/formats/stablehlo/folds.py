@@ -11,7 +11,7 @@ from smelt.formats.stablehlo import elementwise, movement, regions
 from smelt.formats.stablehlo.elementwise import number
 from smelt.formats.stablehlo.regions import Body, Combine
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows
-from smelt.graph import Node, Op, build, constant_array, constant_bytes, identity, scan_start
+from smelt.graph import Node, Op, build, constant_array, constant_bytes, identity, pairs, scan_start
 
 
 def fold(xs: Sequence[Node], axis: int, combine: Combine) -> list[Node]:
@@ -48,6 +48,9 @@ def _powers(xs: Sequence[Node], axis: int, combine: Combine) -> list[Node]:
 
 def is_identity(init: Node, op: str) -> bool:
     """Whether a scalar changes nothing when it is combined."""
+    if init.dtype.is_complex:
+        real, imaginary = pairs.parts(init)
+        return op in ("add", "mul") and is_identity(real, op) and is_identity(imaginary, "add")
     if init.op is not Op.CONST:
         return False
     neutral = {identity(op, init.dtype), scan_start(op, init.dtype)} if op != "add" else {0}
@@ -77,7 +80,7 @@ def _argument_of(body: Body, lowest: bool) -> list[Node]:
 
 def _argument(body: Body, xs: Sequence[Node], inits: Sequence[Node], axis: int) -> list[Node] | None:
     """argmax and argmin: the best value, and the smallest position where it stands. NaN is the best of all."""
-    if len(xs) != 2 or not body.parameters[1].dtype.is_integer:
+    if len(xs) != 2 or not body.parameters[1].dtype.is_integer or xs[0].dtype.is_complex:
         return None
     for lowest, op in ((False, "max"), (True, "min")):
         x, positions = xs

@@ -11,7 +11,7 @@ from smelt.formats.stablehlo import regions
 from smelt.formats.stablehlo.movement import along, placed
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import IndexLike, Loop, Node, Shape, build, closed, product_of, values_of
+from smelt.graph import IndexLike, Loop, Node, Shape, build, closed, pairs, product_of, values_of
 
 
 def wide(index: Node) -> Node:
@@ -281,7 +281,7 @@ def _updated(call: Call, x: Node, update: Node, where: Coordinates, body: Body) 
     """x with updates combined by a body that sees one input only."""
     old, new = body.parameters
     op = "set" if body.roots[0] is new else regions.known(body)
-    if op is not None:
+    if op is not None and not (op == "mul" and x.dtype.is_complex):
         return build.scatter(op, x, update, where.indices, where.axes)
     if call.flag("unique_indices") and where.indices:
         before = build.gather(x, where.indices, where.axes, update.shape)
@@ -303,8 +303,8 @@ def _one_by_one(xs: Sequence[Node], updates: Sequence[Node], where: Coordinates,
     ]
     states = [stand_in(x.dtype, x.shape) for x in xs]
     slices = [stand_in(node.dtype, ()) for node in (*flat_updates, *places)]
-    iteration = stand_in(int64, ())
     new, at = slices[: len(xs)], [build.reshape(index, (1,)) for index in slices[len(xs) :]]
+    iteration = stand_in(int64, ())
     axes = [-1 - k for k in range(len(at))]
     now = [build.reshape(build.gather(state, at, axes, (1,)), ()) for state in states]
     combined = regions.lifted(body, [*now, *new])
@@ -312,9 +312,10 @@ def _one_by_one(xs: Sequence[Node], updates: Sequence[Node], where: Coordinates,
         build.scatter("set", state, build.reshape(value, (1,)), at, axes)
         for state, value in zip(states, combined, strict=True)
     ]
-    done = closed.close([following], [*states, *slices, iteration], at=len(states))
-    attribute = Loop(done.bodies[0], None, len(xs), len(done.hoisted), len(slices), total)
-    return values_of(attribute, [*xs, *done.hoisted, *flat_updates, *places])
+    states, slices, first, cut = map(pairs.all_parts, (states, slices, xs, (*flat_updates, *places)))
+    done = closed.close([pairs.all_parts(following)], [*states, *slices, iteration], at=len(states))
+    attribute = Loop(done.bodies[0], None, len(states), len(done.hoisted), len(slices), total)
+    return pairs.in_pairs([x.dtype for x in xs], values_of(attribute, [*first, *done.hoisted, *cut]))
 
 
 ROWS: Final = rows(

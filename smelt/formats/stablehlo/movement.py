@@ -48,7 +48,7 @@ def _iota(call: Call) -> Node:
 
 def iota(dtype: Any, shape: Sequence[IndexLike], axis: int) -> Node:
     """The position along an axis, everywhere."""
-    row = build.iota(shape[axis], dtype)
+    row = build.cast(build.iota(shape[axis], dtype.part), dtype)
     return along(row, tuple(shape), axis)
 
 

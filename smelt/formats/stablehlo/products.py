@@ -25,7 +25,7 @@ def contract(a: Node, b: Node, left: Sequence[int], right: Sequence[int], out: S
     if a.dtype is not b.dtype:
         common = _wider(a.dtype, b.dtype)
         a, b = build.cast(a, common), build.cast(b, common)
-    if a.dtype.is_float and not dtype.is_float:
+    if a.dtype.is_inexact and not dtype.is_inexact:
         return build.cast(build.contract(a, b, left, right, out), dtype)
     wide = dtypes.sum_dtype(dtype)
     return build.cast(build.contract(a, b, left, right, out, wide), dtype)

@@ -12,7 +12,7 @@ from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.reader import SPECIFICATION, Reading, Rules
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
-from smelt.graph import Node, Shape, checked_shape, substituted
+from smelt.graph import Node, Shape, checked_shape, pairs, substituted
 from smelt.tensor import Tensor, node_of, wrap
 
 
@@ -68,11 +68,12 @@ class Imported:
             if argument.dtype is None:
                 self._dtype(self.module.functions[self.name].arguments[k].type)
             node = node_of(value, self.name)
-            if node.dtype is not argument.dtype and not isinstance(value, bool | int | float):
+            if node.dtype is not argument.dtype and not isinstance(value, bool | int | float | complex):
                 raise ArgumentError(f"{self.name}: {argument.name} is {node.dtype}", rule=f"it takes {argument}.")
             nodes.append(node if node.dtype is argument.dtype else node_of(_scalar(value, argument), self.name))
         stand_ins, roots = self._graph(tuple(node.shape for node in nodes))
-        results = [wrap(node) for node in substituted(roots, dict(zip(stand_ins, nodes, strict=True)))]
+        given = zip(pairs.all_parts(stand_ins), pairs.all_parts(nodes), strict=True)
+        results = [wrap(node) for node in substituted(roots, dict(given))]
         return results[0] if len(results) == 1 else tuple(results)
 
     def check(self, *shapes: Any) -> list[Tensor]:

@@ -13,7 +13,7 @@ from smelt.derive import batch
 from smelt.dtypes import DType
 from smelt.formats.stablehlo.elementwise import FUNCTIONS
 from smelt.formats.stablehlo.rows import Call, stand_in
-from smelt.graph import ELEMENTWISE, Node, Op, Shape, build, made, product_of, topological
+from smelt.graph import ELEMENTWISE, Node, Op, Shape, build, made, pairs, product_of, topological
 
 
 class Body(NamedTuple):
@@ -21,6 +21,11 @@ class Body(NamedTuple):
 
     parameters: list[Node]
     roots: list[Node]
+
+    @property
+    def dtypes(self) -> list[DType]:
+        """Of what it gives."""
+        return [root.dtype for root in self.roots]
 
 
 def read_body(call: Call, dtypes: Sequence[DType], gives: Sequence[DType], k: int = 0) -> Body:
@@ -47,7 +52,7 @@ def known(body: Body) -> str | None:
         if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
             return op
     for op, name in _KNOWN.items():
-        if a.dtype.is_bool and op in ("add", "mul"):
+        if (a.dtype.is_bool and op in ("add", "mul")) or (a.dtype.is_complex and op in ("max", "min")):
             continue
         if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
             return op
@@ -59,7 +64,7 @@ def split(body: Body, count: int) -> list[Body] | None:
     parts: list[Body] = []
     for k, root in enumerate(body.roots):
         own = [body.parameters[k], body.parameters[count + k]]
-        others = set(body.parameters) - set(own)
+        others = set(pairs.all_parts(body.parameters)) - set(pairs.all_parts(own))
         if others & set(topological([root], through_leaves=True)):
             return None
         parts.append(Body(own, [root]))
@@ -69,19 +74,21 @@ def split(body: Body, count: int) -> list[Body] | None:
 def lifted(body: Body, arguments: Sequence[Node]) -> list[Node]:
     """What a body gives for whole tensors of one shape, element by element."""
     shape = arguments[0].shape
-    new = dict(zip(body.parameters, arguments, strict=True))
-    order = topological(body.roots, through_leaves=True, known=new)
-    dependent = set(body.parameters)
+    parameters, arguments = pairs.all_parts(body.parameters), pairs.all_parts(arguments)
+    roots = pairs.all_parts(body.roots)
+    new = dict(zip(parameters, arguments, strict=True))
+    order = topological(roots, through_leaves=True, known=new)
+    dependent = set(parameters)
     for node in order:
         if not dependent.isdisjoint(node.sources):
             dependent.add(node)
     if any(node in dependent and node.op not in ELEMENTWISE for node in order):
-        return _batched(body, arguments, shape)
+        return pairs.in_pairs(body.dtypes, _batched(Body(parameters, roots), arguments, shape))
     for node in order:
         if node in dependent:
             sources = tuple([_spread(new.get(source, source), shape) for source in node.sources])
             new[node] = made(node.op, node.dtype, shape, sources, node.attribute)
-    return [_spread(new.get(root, root), shape) for root in body.roots]
+    return pairs.in_pairs(body.dtypes, [_spread(new.get(root, root), shape) for root in roots])
 
 
 def _spread(node: Node, shape: Shape) -> Node:
@@ -89,7 +96,7 @@ def _spread(node: Node, shape: Shape) -> Node:
 
 
 def _batched(body: Body, arguments: Sequence[Node], shape: Shape) -> list[Node]:
-    """Bodies with loops and the like: all elements are one batch."""
+    """Bodies with loops and the like, of real numbers: all elements are one batch."""
     size = product_of(shape)
     flat = [build.reshape(x, (size,)) for x in arguments]
     given = dict(zip(body.parameters, flat, strict=True))

@@ -10,7 +10,7 @@ from smelt.errors import ParseError
 from smelt.formats import mlir
 from smelt.formats.mlir import Array, Coded, Dense, Operation, Symbol, Typed
 from smelt.formats.stablehlo import types
-from smelt.graph import Node, Shape, row_major
+from smelt.graph import Node, Shape, pairs, row_major
 from smelt.runtime import Placeholder
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ def integers_of(value: Any, count: int) -> tuple[int, ...] | None:
 
 
 def stand_in(dtype: DType, shape: Shape) -> Node:
-    """A node of a type that is nothing else: an argument of a body that is being read."""
+    """A node of a type that is nothing else: an argument of a body. Complex ones are pairs of such."""
+    if dtype.is_complex:
+        return pairs.paired(stand_in(dtype.part, shape), stand_in(dtype.part, shape))
     return Placeholder(dtype, shape, row_major(shape)).node()
 
 

@@ -9,7 +9,7 @@ from smelt.dtypes import bool_, int64
 from smelt.formats.stablehlo import elementwise, movement, regions
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows
-from smelt.graph import Node, build, upper
+from smelt.graph import Node, build, pairs, upper
 
 _LARGEST_NETWORK = 1 << 12
 
@@ -74,8 +74,20 @@ def _sort(call: Call) -> list[Value]:
     if any(x.shape != xs[0].shape for x in xs) or not 0 <= axis < max(rank, 1):
         call.wrong("all operands have one shape, and the axis is one of theirs")
     body = regions.read_body(call, [dtype for x in xs for dtype in (x.dtype, x.dtype)], [bool_])
+    return list(pairs.in_pairs([x.dtype for x in xs], _sorted(call, *_in_parts(xs, body), axis)))
+
+
+def _in_parts(xs: Sequence[Node], body: Body) -> tuple[list[Node], Body]:
+    """Complex operands as two real ones, beside each other."""
+    sides = zip(body.parameters[0::2], body.parameters[1::2], strict=True)
+    parameters = [x for a, b in sides for both in zip(*map(pairs.all_parts, ([a], [b])), strict=True) for x in both]
+    return pairs.all_parts(xs), Body(parameters, body.roots)
+
+
+def _sorted(call: Call, xs: list[Node], body: Body, axis: int) -> Sequence[Value]:
+    rank = xs[0].rank
     if rank == 0 or xs[0].shape[axis] in (0, 1) or 0 in xs[0].shape:
-        return list(xs)
+        return xs
     keys = _known(body)
     if keys is None:
         return _network(call, xs, axis, body)

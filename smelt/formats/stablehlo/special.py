@@ -9,7 +9,7 @@ from typing import Final
 from smelt.dtypes import compute_dtype, int64, uint64
 from smelt.formats.stablehlo.elementwise import UNSIGNED, number
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import Node, build
+from smelt.graph import Node, build, pairs
 from smelt.tensor import wrap
 from smelt.tensor.math import floats
 
@@ -149,7 +149,7 @@ ROWS: Final = rows(
         **{name: _plain(name) for name in ("erf", "erfc", "lgamma", "digamma")},
         "erf_inv": _plain("erfinv"),
         "square": Row(_square, (), 1),
-        "conj": Row(lambda call: call.operands[0], (), 1),
+        "conj": Row(lambda call: pairs.conj(call.operands[0]), (), 1),
         "next_after": _row(_next_after, 2),
         "mulhi": _row(mulhi, 2),
         "bessel_i1e": _row(_widened(bessel_i1e), 1, "4 ULP of float32"),

@@ -6,6 +6,7 @@ from typing import Final
 
 from smelt.formats.stablehlo import (
     calls,
+    complexes,
     control,
     elementwise,
     folds,
@@ -21,6 +22,7 @@ from smelt.formats.stablehlo.rows import Row
 
 ROWS: Final[dict[str, Row]] = {
     **elementwise.ROWS,
+    **complexes.ROWS,
     **movement.ROWS,
     **products.ROWS,
     **folds.ROWS,

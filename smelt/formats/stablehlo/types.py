@@ -19,6 +19,8 @@ _DTYPES: Final[dict[str, DType]] = {
     "f64": dtypes.float64,
     "f8E4M3FN": dtypes.float8_e4m3fn,
     "f8E5M2": dtypes.float8_e5m2,
+    "complex<f32>": dtypes.complex64,
+    "complex<f64>": dtypes.complex128,
     "i4": dtypes.int4,
     "si4": dtypes.int4,
     "ui4": dtypes.uint4,
