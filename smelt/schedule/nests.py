@@ -6,7 +6,7 @@ that a kernel has one body: compilers of OpenCL take long over barriers on sever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.cost import Profile
@@ -84,17 +84,24 @@ def _shared_out(nest: Nest, axes: Axes, last: Variable, profile: Profile) -> Nes
     """
     outer = [axis for axis in axes.rows if axis.name not in (nest.vector, last.name)]
     outer += [axis for axis in axes.rows if axis.name == nest.vector != last.name]
-    tasks, count = 0, 1
-    for axis in outer:
-        if count < max(FEW_TASKS, TASKS_OF_CORE * profile.cores):
-            tasks, size = tasks + 1, extent(axis)
-            width = nest.lanes * max(1, nest.blocks) if axis.name == nest.vector else 1
-            count *= -(-size // width) if isinstance(size, int) else 1  # there may be only one
+    tasks, count = _enough(outer, profile, nest.vector, nest.lanes * max(1, nest.blocks))
     if not outer or (count < FEW_TASKS and not nest.vector):
         return replace(nest, tasks=len(axes.rows))
     if count < FEW_TASKS and last.name == nest.vector and sizes([last]) >= 2 * TASK_VECTORS * nest.lanes:
         return replace(nest, tasks=len(axes.rows), blocks=TASK_VECTORS)
     return replace(nest, tasks=tasks)
+
+
+def _enough(outer: Sequence[Variable], profile: Profile, vector: str = "", width: int = 1) -> tuple[int, int]:
+    """How many of the outer loops are enough tasks for all cores, and how many tasks these are."""
+    tasks, count = 0, 1
+    for axis in outer:
+        if count >= max(FEW_TASKS, TASKS_OF_CORE * profile.cores):
+            break
+        tasks, size = tasks + 1, extent(axis)
+        if isinstance(size, int):  # else there may be only one
+            count *= -(-size // (width if axis.name == vector else 1))
+    return tasks, count
 
 
 def _streams(axes: Axes, profile: Profile) -> bool:
@@ -111,7 +118,8 @@ def _rows(axes: Axes, profile: Profile) -> Iterator[Nest]:
     if vector is not None and vector not in free and upper(extent(vector)) < vector_lanes(region, profile):
         # Short windows: vectors run along the result instead.
         vector = vector_axis(walks(region)[:1], region.parallel_axes(region.outputs[0])) or vector
-    nest = Nest(tasks=len(axes.rows))
+    # What inner loops have in common is computed once for a task.
+    nest = Nest(tasks=_enough(axes.rows, profile)[0])
     if vector is not None:
         lanes = fitting(vector_lanes(region, profile, vector), vector)
         registers = 4 if free else 8
