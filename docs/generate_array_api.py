@@ -54,6 +54,8 @@ What follows is written by `python docs/generate_array_api.py` from the tables t
 
 def missing() -> list[str]:
     """What the standard has and smelt does not, by reason."""
+    if not MISSING:
+        return ["", "No function, dtype, attribute or method of the standard is missing."]
     lines = ["", "## Missing", "", "| reason | names |", "|---|---|"]
     for reason in dict.fromkeys(MISSING.values()):
         names = ", ".join(f"`{name}`" for name, why in MISSING.items() if why == reason)

@@ -80,6 +80,7 @@ for. Most functions of a tensor are also methods of the same name; they are one 
             "Padding": "tensor.shape.padding",
             "Joining and splitting": "tensor.shape.joining",
             "Finding by index": "tensor.index.take_scatter",
+            "Assignment": "tensor.index.assignment",
             "Order": "tensor.math.ordering",
             "Finding by value": "tensor.index.nonzero",
             "Bins": "tensor.math.histograms",

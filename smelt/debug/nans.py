@@ -36,7 +36,7 @@ def nans() -> Iterator[None]:
     Traceback (most recent call last):
     smelt.errors.NaNError: sqrt made a NaN: 1 of 2 values...
     """
-    with noting() as origins, runtime.transforming():
+    with noting() as origins, runtime.transforming(watched=True):
         observe(_Observer(origins, runtime.transform_depth(), threading.get_ident()))
         try:
             yield

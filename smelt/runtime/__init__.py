@@ -25,6 +25,7 @@ from smelt.runtime.tracing import (
     is_weak,
     note_narrowed,
     noting_effects,
+    scope,
     take_random,
     tracing,
     tracing_body,

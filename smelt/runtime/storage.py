@@ -59,7 +59,7 @@ class _Holder:
 _ALONE: Final = _Holder().references()  # how many references Python counts where nobody else has one
 
 
-next_serial = itertools.count().__next__  # tells what was there before something else began
+next_serial = itertools.count(1).__next__  # tells what was there before something else began
 
 
 class Storage:

@@ -131,6 +131,7 @@ class _Stack(threading.local):
         self.transforms = 0
         self.variables: frozenset[Node] = frozenset()
         self.effects: tuple[list[Node], ...] = ()  # of each function that is traced or batched, the innermost last
+        self.scope = 0
         self.elements: tuple[Node, ...] = ()  # the numbers of the elements that stand for those of batches
 
 
@@ -155,6 +156,11 @@ def current_trace() -> Trace | None:
 
 def is_tracing() -> bool:
     return bool(_stack.traces)
+
+
+def scope() -> int:
+    """Which function is being traced, differentiated or batched: larger for one that has begun later; 0 for none."""
+    return _stack.scope
 
 
 def is_plain() -> bool:
@@ -229,7 +235,7 @@ def noting_effects(into: list[Node]) -> AbstractContextManager[None]:
 def tracing() -> Iterator[Trace]:
     """Everything inside is recorded, not computed; so are its effects."""
     trace = Trace()
-    with _changed(traces=(*_stack.traces, trace)), noting_effects(trace.effects):
+    with _changed(traces=(*_stack.traces, trace), scope=trace.serial), noting_effects(trace.effects):
         yield trace
 
 
@@ -267,9 +273,12 @@ def tracing_body(name: str, repeats: bool) -> Iterator[Trace]:
         yield trace
 
 
-def transforming(variables: Iterable[Node] = ()) -> AbstractContextManager[None]:
-    """Tensors made inside keep their history; the function is differentiated by these variables."""
-    return _changed(transforms=_stack.transforms + 1, variables=_stack.variables.union(variables))
+def transforming(variables: Iterable[Node] = (), *, watched: bool = False) -> AbstractContextManager[None]:
+    """Tensors made inside keep their history; the function is differentiated by these variables. If it is no function,
+    but somebody who watches, tensors from outside count as made inside.
+    """
+    scope = _stack.scope if watched else next_serial()
+    return _changed(transforms=_stack.transforms + 1, variables=_stack.variables.union(variables), scope=scope)
 
 
 def free_to_read() -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ from smelt.tensor.arguments import diagonal_number, flag, integer, keep_axes, re
 from smelt.tensor.complexes import conjugated, imaginary
 from smelt.tensor.creation import arange, full, ones, zeros
 from smelt.tensor.handle import Handle, fitted, floating, is_weak, misfit, node_of, observe, pair, widened, wrap
+from smelt.tensor.index.assignment import item_assignment
 from smelt.tensor.index.nonzero import bincount
 from smelt.tensor.index.take_scatter import embedding, one_hot, searchsorted, take, take_along_axis
 from smelt.tensor.interop import array_of, asarray, from_numpy, numpy, realize, to_node

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 class Handle:
     """The part of a Tensor that the function families need: a reference to a node."""
 
-    __slots__ = ("__weakref__", "_known_as", "_node")
+    __slots__ = ("__weakref__", "_known_as", "_node", "_scope")
 
     _node: Node
     _known_as: str  # "gradient": a derivative gave it. "parameter": somebody has said so
+    _scope: int  # of the function that has made it, if anybody follows that; see `runtime.scope`
 
 
 _new: Any = object.__new__
@@ -39,6 +40,8 @@ _INTERVAL = 256
 _until_check = _INTERVAL
 _counts = 0
 _observer: Callable[[Any], None] | None = None
+_following = False  # whether each tensor is told in which scope it was made
+_until_growth = 0  # tensors until the next check, while all are looked at
 _told = False  # that a graph grows
 
 _WEAK = (bool, int, float, complex)
@@ -65,41 +68,78 @@ def wrap(node: Node) -> Tensor:
     tensor._node = node
     _until_check -= 1
     if _until_check < 0:
-        _check_growth(tensor)
+        _look_at(tensor)
     return tensor
 
 
 def observe(observer: Callable[[Tensor], None] | None) -> None:
     """Show every tensor that is made from now on to an observer; None: to nobody."""
-    global _observer, _until_check
-    _observer, _until_check = observer, -1 if observer else _INTERVAL
+    global _observer
+    _observer = observer
+    _look_at_all()
 
 
-def _check_growth(tensor: Tensor) -> None:
+def follow_scopes(wanted: bool) -> None:
+    """Whether tensors know from now on in which scope they were made."""
+    global _following
+    _following = wanted
+    _look_at_all()
+
+
+def is_following_scopes() -> bool:
+    return _following
+
+
+def note_scope(tensor: Handle) -> None:
+    """Tell a tensor in which scope it was made, if that is followed."""
+    if _following:
+        tensor._scope = runtime.scope()
+
+
+def _look_at_all() -> None:
+    """Have `wrap` go the long way, if somebody wants to look at every tensor."""
+    global _until_check
+    _until_check = -1 if _observer or _following else _INTERVAL
+
+
+def _look_at(tensor: Tensor) -> None:
+    """What is done to some of the tensors that are made; to all, if they are observed or followed: `_until_check` stays
+    negative then.
+    """
+    global _until_check, _until_growth
+    note_scope(tensor)
+    if _observer is not None:
+        _observer(tensor)
+    elif _following:
+        _until_growth -= 1
+        if _until_growth < 0:
+            _until_growth = _check_growth(tensor)
+    else:
+        _until_check = _check_growth(tensor)
+
+
+def _check_growth(tensor: Tensor) -> int:
     """Realize a tensor whose unrealized history is over the limit, so that endless loops need bounded memory; and warn
     once when it is well on the way there, since every step of such a loop takes longer than the one before.
 
     No graph has more nodes than are alive, so counting the nodes of one is seldom needed. The interval between counts
-    drifts: a loop with the same period would otherwise always show the same one of its tensors.
+    drifts: a loop with the same period would otherwise always show the same one of its tensors. Gives that interval.
     """
-    global _until_check, _counts, _told
-    if _observer is not None:  # `_until_check` stays negative: the way that every tensor takes is no longer for it
-        _observer(tensor)
-        return
+    global _counts, _told
     limit = settings().node_limit
     if live_nodes() <= (limit if _told else limit // 8):
-        _until_check = _INTERVAL
-        return
+        return _INTERVAL
     _counts += 1
-    _until_check = limit // (8 if _told else 64) + _counts % 31
+    interval = limit // (8 if _told else 64) + _counts % 31
     if runtime.is_tracing():
-        return
+        return interval
     count = len(topological([tensor._node]))
     if count > limit // 8 and not _told:
         _told = True
         _tell_growth(count)
     if count > limit and not runtime.is_transforming():
         tensor.realize()
+    return interval
 
 
 def _tell_growth(count: int) -> None:

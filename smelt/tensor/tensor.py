@@ -16,7 +16,8 @@ from smelt.graph import Index, build, product_of, shape_text
 from smelt.tensor import complexes, devices, families, formatting, interop, operators
 from smelt.tensor.arguments import check_device
 from smelt.tensor.habits import Habits
-from smelt.tensor.handle import register, wrap
+from smelt.tensor.handle import note_scope, register, wrap
+from smelt.tensor.index import assignment
 from smelt.tensor.index import nonzero as finding
 from smelt.tensor.index import read_write as indexing
 from smelt.tensor.index import take_scatter as lookup
@@ -59,6 +60,7 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
 
     def __init__(self, data: TensorLike, dtype: DTypeLike | None = None) -> None:
         self._node = interop.to_node(data, "Tensor", None if dtype is None else as_dtype(dtype, "Tensor"))
+        note_scope(self)
         if self._node.dtype.is_complex:
             self.__class__ = ComplexTensor
 
@@ -226,8 +228,7 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
     def __round__(self, ndigits: builtins.int = 0) -> Tensor[DT, *S]:
         return elementwise.round(self, ndigits)
 
-    def __setitem__(self, key: Any, value: Any) -> Never:
-        raise ArgumentError("item assignment: tensors never change", hint="Use x.at[...].set(...) for a changed copy.")
+    __setitem__ = assignment.assign
 
     def __delitem__(self, key: Any) -> Never:
         raise ArgumentError(

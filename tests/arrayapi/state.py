@@ -14,9 +14,7 @@ import numpy as np
 import smelt as sm
 
 # Functions, dtypes, extensions and `array.` methods of the standard that smelt does not have.
-MISSING: dict[str, str] = {
-    "array.__setitem__": "tensors never change; `x.at[key].set(values)` makes a changed copy",
-}
+MISSING: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -28,12 +26,26 @@ class Deviation:
     holds: Callable[[], bool]
 
 
+def _refuses_assignment() -> bool:
+    try:
+        sm.zeros(2)[0] = 1
+    except sm.errors.ArgumentError:
+        return True
+    return False
+
+
 def _copies() -> bool:
     array = np.zeros(2)
     return not np.shares_memory(sm.asarray(array).numpy(), array)
 
 
 DEVIATIONS = [
+    Deviation(
+        "`x[key] = values` is refused unless `sm.item_assignment(True)` has allowed it, and changes x alone, no "
+        "tensor that was made from it",
+        "tensors never change, and who reads `y = x` need not look for what happens to x later",
+        _refuses_assignment,
+    ),
     Deviation(
         "`asarray(x)` with `copy=None` copies the memory of other libraries, although it could be shared",
         "tensors never change, and that memory might; `copy=False` shares it",

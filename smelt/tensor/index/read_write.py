@@ -112,16 +112,20 @@ class Updates:
         return self._changed("max", values)
 
     def _changed(self, op: str, values: Any) -> Tensor:
-        name = f"at[...].{'multiply' if op == 'mul' else op}"
-        node = self._tensor._node
-        updates = updates_of(values, node, name)
-        mask = _leading_mask(self._key, node)
-        if mask is not None and not updates.rank:  # no matter how many elements that are
-            updates = build.broadcast_to(updates, node.shape)
-            return wrap(build.where(mask, updates if op == "set" else build.binary(op, node, updates), node))
-        selection = select(node, self._key, name)
-        updates = build.broadcast_to(updates, selection.shape, name=name)
-        return wrap(write(selection, op, updates, name, node.shape))
+        return changed(self._tensor, self._key, op, values, f"at[...].{'multiply' if op == 'mul' else op}")
+
+
+def changed(x: Tensor, key: Any, op: str, values: Any, name: str) -> Tensor:
+    """A copy of x, with values combined into x[key]."""
+    node = x._node
+    updates = updates_of(values, node, name)
+    mask = _leading_mask(key, node)
+    if mask is not None and not updates.rank:  # no matter how many elements that are
+        updates = build.broadcast_to(updates, node.shape)
+        return wrap(build.where(mask, updates if op == "set" else build.binary(op, node, updates), node))
+    selection = select(node, key, name)
+    updates = build.broadcast_to(updates, selection.shape, name=name)
+    return wrap(write(selection, op, updates, name, node.shape))
 
 
 def _leading_mask(key: Any, node: Node) -> Node | None:
