@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from smelt.dtypes import DType
+from smelt.dtypes import DType, int32
 from smelt.formats.mlir import Typed
-from smelt.formats.stablehlo import elementwise, sorts
+from smelt.formats.stablehlo import elementwise, lapack, sorts
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import Hosted, Node, build, values_of
+from smelt.graph import Hosted, Node, Shape, build, pairs, values_of
 
 Array = Any
 Parameters = tuple[tuple[str, int], ...]
@@ -20,151 +20,76 @@ Parameters = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """One of `ROUTINES` with its parameters: equal ones compute the same."""
+    """One of LAPACK's routines with its parameters: equal ones compute the same. Complex arrays come and go in two
+    parts.
+    """
 
     name: str
     parameters: Parameters
-    dtypes: tuple[DType, ...]
+    takes: tuple[DType, ...]
+    gives: tuple[DType, ...]
 
     def __call__(self, arrays: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-        wide = [x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind != "i" else x for x in arrays]
         with np.errstate(all="ignore"):
-            found = ROUTINES[self.name](*wide, **dict(self.parameters))
+            found = lapack.ROUTINES[self.name](*self._whole(arrays), **dict(self.parameters))
+        typed = [np.asarray(x).astype(dtype.numpy) for x, dtype in zip(found, self.gives, strict=True)]
+        parts = [part for x in typed for part in ((x.real, x.imag) if x.dtype.kind == "c" else (x,))]
         return [
-            np.ascontiguousarray(np.broadcast_to(np.asarray(x), shape).astype(dtype.numpy)).reshape(shape)
-            for x, dtype, shape in zip(found, self.dtypes, shapes, strict=True)
+            np.ascontiguousarray(np.broadcast_to(part, shape)).reshape(shape)
+            for part, shape in zip(parts, shapes, strict=True)
         ]
 
-
-def hosted(call: Call, name: str, sources: Sequence[Node], parameters: dict[str, int]) -> list[Value]:
-    """A routine as a call of Python's while the program runs, with the results that the operation declares."""
-    types = [call.type(k) for k in range(len(call.operation.types))]
-    function = HostCall(name, tuple(sorted(parameters.items())), tuple(dtype for dtype, _ in types))
-    return list(values_of(Hosted(function, tuple(types)), list(sources)))
-
-
-# --- routines, with LAPACK's names, parameters and results. Matrices are the last two axes.
-
-_LOWER, _UNIT, _LEFT, _NO = (ord(letter) for letter in "LULN")
-
-
-def _potrf(a: Array, uplo: int = _LOWER) -> list[Array]:
-    """The factor of a positive definite matrix, of which one triangle is read and the other one left as it is; NaN and
-    an info of 1 if it is none.
-    """
-    lower, other = uplo == _LOWER, np.triu(a, 1) if uplo == _LOWER else np.tril(a, -1)
-    a = np.tril(a) if lower else np.swapaxes(np.triu(a), -1, -2)
-    full = a + np.swapaxes(np.tril(a, -1), -1, -2)
-    result, info = np.full_like(full, np.nan), np.ones(a.shape[:-2], np.int32)
-    for at in np.ndindex(*a.shape[:-2]):
-        try:
-            result[at], info[at] = np.linalg.cholesky(full[at]), 0
-        except np.linalg.LinAlgError:
-            pass
-    return [(result if lower else np.swapaxes(result, -1, -2)) + other, info]
+    def _whole(self, arrays: Sequence[Array]) -> list[Array]:
+        """The operands, in types that NumPy computes in."""
+        each = iter(arrays)
+        whole = []
+        for dtype in self.takes:
+            x = next(each)
+            if dtype.is_complex:
+                real, x = x, np.empty(x.shape, dtype.numpy)
+                x.real, x.imag = real, next(each)
+            whole.append(x.astype(np.float32) if dtype.is_float and dtype.itemsize < 4 else x)
+        return whole
 
 
-def _trsm(
-    a: Array, b: Array, side: int = _LEFT, uplo: int = _LOWER, trans_x: int = _NO, diag: int = _NO
-) -> list[Array]:
-    """op(a) x = b or x op(a) = b, for a triangle of a."""
-    a = np.tril(a) if uplo == _LOWER else np.triu(a)
-    if diag == _UNIT:
-        a = a - a * np.eye(a.shape[-1], dtype=a.dtype) + np.eye(a.shape[-1], dtype=a.dtype)
-    flipped = (trans_x != _NO) != (side != _LEFT)
-    lower = (uplo == _LOWER) != flipped
-    a = np.swapaxes(a, -1, -2) if flipped else a
-    x = np.swapaxes(b, -1, -2).copy() if side != _LEFT else b.copy()
-    size = a.shape[-1]
-    for k in range(size) if lower else range(size - 1, -1, -1):
-        done = slice(0, k) if lower else slice(k + 1, size)
-        rest = x[..., k, :] - np.einsum("...i,...ij->...j", a[..., k, done], x[..., done, :])
-        x[..., k, :] = rest / a[..., k, k, None]
-    return [np.swapaxes(x, -1, -2) if side != _LEFT else x]
+Types = Sequence[tuple[DType, Shape]]
 
 
-def _getrf(a: Array) -> list[Array]:
-    """L and U in one matrix, the rows that were exchanged (counted from 1), and the first pivot that is 0."""
-    a = a.copy()
-    count = min(a.shape[-2:])
-    pivots, info = np.zeros((*a.shape[:-2], count), np.int32), np.zeros(a.shape[:-2], np.int32)
-    for at in np.ndindex(*a.shape[:-2]):
-        m = a[at]
-        for k in range(count):
-            best = k + int(np.argmax(np.abs(m[k:, k])))
-            pivots[(*at, k)] = best + 1
-            m[[k, best]] = m[[best, k]]
-            if m[k, k] == 0:
-                info[at] = info[at] or k + 1
-            else:
-                m[k + 1 :, k] /= m[k, k]
-                m[k + 1 :, k + 1 :] -= np.outer(m[k + 1 :, k], m[k, k + 1 :])
-    return [a, pivots, info]
+def hosted(name: str, sources: Sequence[Node], parameters: dict[str, int], types: Types) -> list[Value]:
+    """A routine as a call of Python's while the program runs, with results of these types."""
+    gives = tuple(dtype for dtype, _ in types)
+    function = HostCall(name, tuple(sorted(parameters.items())), tuple(x.dtype for x in sources), gives)
+    parts = tuple((dtype.part, shape) for dtype, shape in types for _ in range(2 if dtype.is_complex else 1))
+    return list(pairs.in_pairs(gives, values_of(Hosted(function, parts), pairs.all_parts(sources))))
 
 
-def _geqrf(a: Array) -> list[Array]:
-    """Householder's vectors below R, and their factors."""
-    if 0 in a.shape:
-        return [a, np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)]
-    vectors, factors = np.linalg.qr(a, mode="raw")
-    return [np.swapaxes(vectors, -1, -2), factors]
+def _declared(call: Call) -> Types:
+    return [call.type(k) for k in range(len(call.operation.types))]
 
 
-def _orgqr(a: Array, factors: Array) -> list[Array]:
-    """The first columns of the product of reflections."""
-    rows_, columns = a.shape[-2:]
-    q = np.broadcast_to(np.eye(rows_, columns, dtype=a.dtype), a.shape).copy()
-    for k in range(factors.shape[-1] - 1, -1, -1):
-        v = a[..., :, k].copy()
-        v[..., :k], v[..., k] = 0, 1
-        q -= factors[..., k, None, None] * v[..., :, None] * np.einsum("...i,...ij->...j", v, q)[..., None, :]
-    return [q]
-
-
-def _syevd(a: Array, mode: int = 0, uplo: int = _LOWER) -> list[Array]:
-    """Eigenvectors as columns, eigenvalues in ascending order."""
-    values, vectors = np.linalg.eigh(a, "L" if uplo == _LOWER else "U")
-    return [vectors, values, np.zeros(a.shape[:-2], np.int32)]
-
-
-def _gesdd(a: Array, mode: int = ord("A")) -> list[Array]:
-    """Singular values, and the vectors on both sides: all of them, as many as values, or none."""
-    info = np.zeros(a.shape[:-2], np.int32)
-    if mode == ord("N"):
-        nothing = np.zeros((), a.dtype)
-        return [a, np.linalg.svd(a, compute_uv=False), nothing, nothing, info]
-    u, values, vt = np.linalg.svd(a, full_matrices=mode != ord("S"))
-    return [a, values, u, vt, info]
-
-
-ROUTINES: Final[dict[str, Callable[..., list[Array]]]] = {
-    "potrf": _potrf,
-    "trsm": _trsm,
-    "getrf": _getrf,
-    "geqrf": _geqrf,
-    "orgqr": _orgqr,
-    "syevd": _syevd,
-    "gesdd": _gesdd,
-}
-_PARAMETERS: Final = {"uplo", "side", "trans_x", "diag", "mode"}
+_UPPER, _RIGHT = ord("U"), ord("R")
+_TURNED: Final = {"NO_TRANSPOSE": lapack.NO, "TRANSPOSE": ord("T"), "ADJOINT": ord("C")}
 
 
 def _cholesky(call: Call) -> list[Value]:
-    uplo = _LOWER if call.flag("lower") else ord("U")
     (x,) = call.operands
-    found = HostCall("potrf", (("uplo", uplo),), (x.dtype, elementwise.SIGNED[32]))
-    return [values_of(Hosted(found, ((x.dtype, x.shape), (elementwise.SIGNED[32], x.shape[:-2]))), [x])[0]]
+    if x.rank < 2:
+        call.wrong("it takes matrices")
+    parameters = {"uplo": lapack.LOWER if call.flag("lower") else _UPPER}
+    return hosted("potrf", [x], parameters, [(x.dtype, x.shape), (int32, x.shape[:-2])])[:1]
 
 
 def _triangular_solve(call: Call) -> list[Value]:
-    transposed = call.word("transpose_a", "NO_TRANSPOSE") != "NO_TRANSPOSE"
+    turned = call.word("transpose_a", "NO_TRANSPOSE")
+    if turned not in _TURNED:
+        call.wrong(f"transpose_a is one of {', '.join(_TURNED)}")
     parameters = {
-        "side": _LEFT if call.flag("left_side") else ord("R"),
-        "uplo": _LOWER if call.flag("lower") else ord("U"),
-        "trans_x": ord("T") if transposed else _NO,
-        "diag": _UNIT if call.flag("unit_diagonal") else _NO,
+        "side": lapack.LEFT if call.flag("left_side") else _RIGHT,
+        "uplo": lapack.LOWER if call.flag("lower") else _UPPER,
+        "trans_x": _TURNED[turned],
+        "diag": lapack.UNIT if call.flag("unit_diagonal") else lapack.NO,
     }
-    return hosted(call, "trsm", call.operands, parameters)
+    return hosted("trsm", call.operands, parameters, _declared(call))
 
 
 # --- custom_call
@@ -186,10 +111,9 @@ def _custom_call(call: Call) -> list[Value]:
     if function is not None:
         return function(call)
     name = target.removeprefix("lapack_").removesuffix("_ffi")
-    if target.startswith("lapack_") and name[:1] in ("s", "d") and name[1:] in ROUTINES:
-        return hosted(
-            call, name[1:], call.operands, {k: v for k, v in _configuration(call).items() if k in _PARAMETERS}
-        )
+    if target.startswith("lapack_") and name[:1] in tuple("sdcz") and name[1:] in lapack.ROUTINES:
+        parameters = {k: v for k, v in _configuration(call).items() if k in lapack.PARAMETERS}
+        return hosted(name[1:], call.operands, parameters, _declared(call))
     call.refuse(f"there is no target {target!r}")
 
 

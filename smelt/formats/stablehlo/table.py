@@ -16,6 +16,7 @@ from smelt.formats.stablehlo import (
     products,
     sorts,
     special,
+    transforms,
     windows,
 )
 from smelt.formats.stablehlo.rows import Row
@@ -30,6 +31,7 @@ ROWS: Final[dict[str, Row]] = {
     **sorts.ROWS,
     **windows.ROWS,
     **special.ROWS,
+    **transforms.ROWS,
     **norms.ROWS,
     **calls.ROWS,
     **control.ROWS,
