@@ -314,6 +314,12 @@ class Cursor:
         self.at -= 1
         return Coded(name, (), self.skip())
 
+    def coded_words(self, name: str) -> Coded:
+        """The rest of `name<…>` whose words are kept as they are."""
+        if self.next != "<":
+            self.expected("'<'")
+        return Coded(name, (), self.skip())
+
     def array(self) -> Attribute:
         """The rest of `array<i64: 1, 2>`."""
         self.need("<")
@@ -378,6 +384,7 @@ _ATTRIBUTES: Final[dict[str, Any]] = {
     "[": Cursor.listed,
     "{": Cursor.attributes,
     "<": lambda c: c.coded(""),
+    "affine_map": lambda c: c.coded_words("affine_map"),
     "dense": Cursor.dense,
     "dense_resource": Cursor.resource,
     "array": Cursor.array,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -49,6 +50,15 @@ def float_of_bits(bits: int, element: str) -> int | float:
         return bits
     kind = numpy_type(element)
     return float(np.frombuffer(bits.to_bytes(_WIDTHS[element] // 8, "little"), kind)[0])
+
+
+def float_text(value: float, element: str) -> str:
+    """A number of a float type as MLIR writes it: with digits, or its bits where it is not finite."""
+    if math.isfinite(value):
+        short = f"{value:.6e}"
+        return short if float(short) == value else f"{value:.17e}"
+    bits = np.array(value, numpy_type(element)).tobytes()[::-1]
+    return f"0x{bits.hex().upper()}"
 
 
 def elements(kind: Ranked) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +25,8 @@ from smelt.formats.mlir.tree import (
     Typed,
     results_text,
 )
+
+_TIGHT: Final = re.compile(r"(?<=\() | (?=[),])")  # the spaces between words that nobody writes
 
 
 def write(module: Module) -> str:
@@ -84,7 +87,7 @@ def attribute(value: Attribute) -> str:
         case bool():
             return "true" if value else "false"
         case Typed():
-            return f"{_number(value.value)} : {value.type}"
+            return f"{_number(value.value, str(value.type))} : {value.type}"
         case int() | float():
             return _number(value)
         case str():
@@ -109,18 +112,16 @@ def attribute(value: Attribute) -> str:
 
 def _coded(value: Coded) -> str:
     if value.words:
-        return f"{value.name}<{' '.join(value.words)}>"
+        shown = " ".join(value.words)
+        return f"{value.name}<{_TIGHT.sub('', shown) if value.name == 'affine_map' else shown}>"
     if value.name and not value.fields:
         return value.name
     inside = ", ".join(f"{name} = {attribute(each)}" for name, each in value.fields)
     return f"{value.name}<{inside}>"
 
 
-def _number(value: int | float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    short = f"{value:.6e}"
-    return short if float(short) == value else f"{value:.17e}"
+def _number(value: int | float, kind: str = "f64") -> str:
+    return str(value) if isinstance(value, int) else dense.float_text(value, kind)
 
 
 # --- operations
