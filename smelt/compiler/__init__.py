@@ -19,14 +19,15 @@ from smelt.compiler.compile import (
     measured_as,
     question_of,
 )
-from smelt.compiler.trace import GraphKey, Traced, marked, trace
+from smelt.compiler.trace import Argument, GraphKey, Traced, marked, trace
 from smelt.plan import CompiledGraph
 
 if TYPE_CHECKING:
     from smelt.compiler.planning import chosen
+    from smelt.compiler.simplifying import simplify
     from smelt.compiler.ways import other_ways
 
-_LATER = {"chosen": "planning", "other_ways": "ways"}
+_LATER = {"chosen": "planning", "simplify": "simplifying", "other_ways": "ways"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from smelt import runtime, tree
-from smelt.compiler.trace import Argument
+from smelt.compiler import Argument
 from smelt.errors import ArgumentError
 from smelt.graph import Node, Op, make, private_nodes, row_major, substituted, topological, without_aliases
 from smelt.runtime import Storage

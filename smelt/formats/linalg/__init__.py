@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from smelt.compiler import simplify
 from smelt.formats import mlir
 from smelt.formats.linalg.graph import write_graph
 from smelt.formats.written import Written, written
+from smelt.graph import private_nodes
 
 __all__ = ["emit", "emit_written"]
 
@@ -23,8 +25,5 @@ def emit(function: Callable[..., Any], *args: Any) -> str:
 
 def emit_written(program: Written) -> str:
     """The text of a function that has been written down."""
-    from smelt.compiler.simplifying import simplify
-    from smelt.graph import private_nodes
-
     with private_nodes():
         return mlir.write(write_graph(program, simplify(program.roots)))
