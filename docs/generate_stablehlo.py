@@ -14,11 +14,14 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
 
 - `program.signature` says what it takes and gives.
 - `program.check(*shapes)` reads everything for arguments of these shapes and computes nothing: whatever does not
-  fit is an error with line and column.
+  fit is an error with line and column. A size may be a `Dim`; an argument that is a size may be a number.
+- Sizes that the text leaves open (`?`) are those of the arguments: of each call, or of a `Dim` under
+  `sm.jit(program, shapes=[…])`, which compiles once for all sizes. What the text asserts about them
+  raises `ShapeError` with the text's message.
 - `rules` is `sm.stablehlo.SPECIFICATION` or `sm.stablehlo.XLA`: what happens to a scatter's window that lies
   partly outside.
 - An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`. So do element
-  types that smelt does not have, sizes that are not known, and unknown targets of `custom_call`.
+  types that smelt does not have, sizes that depend on the values of tensors, and unknown targets of `custom_call`.
 
 ## Operations
 

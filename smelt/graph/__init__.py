@@ -60,6 +60,7 @@ from smelt.graph.rewritten import alias, bodies_of, rewritten, substituted, with
 from smelt.graph.shapes import (
     as_size,
     broadcast_shapes,
+    certain,
     checked_shape,
     infer_reshape,
     marked,

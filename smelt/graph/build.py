@@ -18,7 +18,7 @@ from smelt import dtypes
 from smelt.dtypes import DType, Scalar, bool_, int64
 from smelt.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from smelt.graph import ops
-from smelt.graph.index import Index, IndexLike, as_index, least, product_of, size_of
+from smelt.graph.index import Index, IndexLike, as_index, product_of, size_of
 from smelt.graph.mistakes import check_fold, dtypes_differ, no_order, not_taken, only_stored
 from smelt.graph.node import Node, Shape, constant_bytes, made
 from smelt.graph.ops import Op, Span
@@ -115,7 +115,7 @@ def pad(x: Node, widths: Iterable[tuple[IndexLike, IndexLike]], fill: Node, *, n
         raise DTypeError(
             f"{name}: the fill is {fill.dtype}{shape_text(fill.shape)}", rule=f"it must be a {x.dtype} scalar."
         )
-    if any(least(width) < 0 for pair in amounts for width in pair):
+    if not all(certain(width) for pair in amounts for width in pair):
         raise ArgumentError(f"{name}: a width is negative: {amounts}", hint="Use a slice to cut elements off.")
     if all(width == 0 for pair in amounts for width in pair):
         return x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -54,6 +54,7 @@ class Trace:
         # Ids of the storages of tensors that the function reaches by itself, and integers to look at in every call.
         self.hidden: set[int] = set() if outer is None else outer.hidden
         self.narrowed: list[Narrowed] = [] if outer is None else outer.narrowed
+        self.asserted: list[Callable[[dict[str, int]], None]] = [] if outer is None else outer.asserted
         self.weakness: dict[Node, int] = {}
         self.effects: list[Node] = []  # to compute although no result depends on them
 
@@ -95,6 +96,15 @@ def note_narrowed(node: Node, dtype: DType, name: str) -> None:
     trace = current_trace()
     assert trace is not None
     trace.narrowed.append(Narrowed(node, dtype, name, user_location()))
+
+
+def assert_sizes(check: Callable[[dict[str, int]], None]) -> None:
+    """Have the sizes of dims looked at in every call of the function that is being traced: `check` takes them by name,
+    and raises what is wrong with them.
+    """
+    trace = current_trace()
+    if trace is not None:
+        trace.asserted.append(check)
 
 
 def _weakness(node: Node, known: dict[Node, int]) -> int:

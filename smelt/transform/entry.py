@@ -21,7 +21,7 @@ from smelt.plan import pointer_of
 from smelt.runtime import Storage
 from smelt.tensor import wrap
 from smelt.transform.attributes import put
-from smelt.transform.limits import Limit
+from smelt.transform.limits import Limit, SizeLimit
 from smelt.transform.symbolic import ShapeCheck
 
 NUMBERS: Final[dict[type, DType]] = {float: float64, int: int64}  # of Python, which are inputs
@@ -43,7 +43,7 @@ class Entry:
     structure: tree.Structure
     results: list[Any]  # per output leaf: None for a tensor, or the static value
     numbers: list[int]  # leaves that are Python numbers
-    limits: list[Limit]  # of these
+    limits: list[Limit | SizeLimit]  # of these, and of sizes
     donated: list[int]  # leaves of donated arguments
     changed: list[tuple[int, str, bool]]  # attributes that the function sets, or adds to; their values are results too
     compiled: CompiledGraph = field(init=False)

@@ -354,7 +354,7 @@ class Jit(Generic[P, T]):
             structure,
             [None if isinstance(part, Tensor) else part for part in parts],
             [k for k, leaf in enumerate(leaves) if not isinstance(leaf, Storage)],
-            limits_of(recorded.narrowed, given.numbers),
+            limits_of(recorded.narrowed, given.numbers, recorded.asserted),
             given.donated,
             changed,
         )

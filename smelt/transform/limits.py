@@ -4,7 +4,7 @@ they must outside of it: the code that is replayed would wrap them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from smelt import runtime
@@ -33,9 +33,24 @@ class Limit(NamedTuple):
             raise misfit(low, dtype, name, location)
 
 
-def limits_of(narrowed: Iterable[Narrowed], numbers: Mapping[Node, int]) -> list[Limit]:
+class SizeLimit(NamedTuple):
+    """What sizes of a call must fulfil: `asserted` raises if they do not."""
+
+    asserted: Callable[[dict[str, int]], None]
+
+    def check(self, leaves: list[Any], shapes: ShapeCheck | None) -> None:
+        """Refuse leaves of a call whose sizes do not fit."""
+        if shapes is not None:
+            self.asserted(shapes.sizes(leaves))
+
+
+def limits_of(
+    narrowed: Iterable[Narrowed],
+    numbers: Mapping[Node, int],
+    asserted: Iterable[Callable[[dict[str, int]], None]] = (),
+) -> list[Limit | SizeLimit]:
     """What to look at in every call. `numbers` are those of the leaves."""
-    limits = []
+    limits: list[Limit | SizeLimit] = [SizeLimit(check) for check in asserted]
     for met in dict.fromkeys(narrowed):
         below = topological([met.node])
         sizes = {node: size for node in below if (size := runtime.counted(node)) is not None}

@@ -10,7 +10,7 @@ import numpy as np
 
 from smelt.dtypes import DType, int32
 from smelt.formats.mlir import Typed
-from smelt.formats.stablehlo import elementwise, lapack, sorts
+from smelt.formats.stablehlo import dynamic, elementwise, lapack, sorts
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
 from smelt.graph import Hosted, Node, Shape, build, pairs, values_of
 
@@ -64,7 +64,18 @@ def hosted(name: str, sources: Sequence[Node], parameters: dict[str, int], types
 
 
 def _declared(call: Call) -> Types:
-    return [call.type(k) for k in range(len(call.operation.types))]
+    """The types of the results. Sizes that are not known are operands: one for each result."""
+    count, places = len(call.operation.types), _shape_operands(call)
+    if not places:
+        return [call.type(k) for k in range(count)]
+    if len(places) != count or any(not 0 <= k < len(call.operands) for k in places):
+        call.wrong("indices_of_shape_operands has an operand for each result")
+    kinds = zip(places, call.operation.types, strict=True)
+    return [(call.reading.dtype(call.operation, kind), tuple(dynamic.known_sizes(call, k))) for k, kind in kinds]
+
+
+def _shape_operands(call: Call) -> tuple[int, ...]:
+    return () if call.attribute("indices_of_shape_operands") is None else call.integers("indices_of_shape_operands")
 
 
 _UPPER, _RIGHT = ord("U"), ord("R")
@@ -113,7 +124,8 @@ def _custom_call(call: Call) -> list[Value]:
     name = target.removeprefix("lapack_").removesuffix("_ffi")
     if target.startswith("lapack_") and name[:1] in tuple("sdcz") and name[1:] in lapack.ROUTINES:
         parameters = {k: v for k, v in _configuration(call).items() if k in lapack.PARAMETERS}
-        return hosted(name[1:], call.operands, parameters, _declared(call))
+        sources = [x for k, x in enumerate(call.operands) if k not in _shape_operands(call)]
+        return hosted(name[1:], sources, parameters, _declared(call))
     call.refuse(f"there is no target {target!r}")
 
 
@@ -137,7 +149,12 @@ def _approximate_top_k(call: Call) -> list[Value]:
 
 
 _SAME: Final = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"})
-_TARGETS: Final[dict[str, Callable[[Call], list[Value]]]] = {"ApproxTopK": _approximate_top_k}
+_TARGETS: Final[dict[str, Callable[[Call], list[Value]]]] = {
+    "ApproxTopK": _approximate_top_k,
+    "shape_assertion": dynamic.shape_assertion,
+    "stablehlo.dynamic_reduce_window": dynamic.reduce_window,
+    "stablehlo.dynamic_top_k": dynamic.top_k,
+}
 
 ROWS: Final = rows(
     {

@@ -313,7 +313,7 @@ def _reduce_precision(call: Call) -> Node:
 def _bitcast(call: Call) -> Node:
     """The bits in elements of another width: a last axis comes or goes."""
     x: Node = call.operands[0]
-    dtype, shape = call.type()
+    dtype = call.dtype
     if x.dtype is dtype:
         return x
     if x.dtype.bits == dtype.bits and not x.dtype.is_bool and not dtype.is_bool:
@@ -332,7 +332,7 @@ def _bitcast(call: Call) -> Node:
         call.wrong(f"the last axis has to have {count} elements")
     parts = build.cast(build.bitcast(x, UNSIGNED[narrow]), large)
     placed = build.binary("shl", parts, build.spread(shifts, parts.shape))
-    return build.bitcast(build.reshape(build.reduce("add", placed, (x.rank - 1,)), shape), dtype)
+    return build.bitcast(build.reduce("add", placed, (x.rank - 1,)), dtype)
 
 
 _BINARY: Final = frozenset(

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from smelt.dtypes import bool_
 from smelt.formats.stablehlo import elementwise, movement, regions
 from smelt.formats.stablehlo.elementwise import number
 from smelt.formats.stablehlo.regions import Body, Combine
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows
-from smelt.graph import Node, Op, build, constant_array, constant_bytes, identity, pairs, scan_start
+from smelt.graph import (
+    IndexLike,
+    Node,
+    Op,
+    build,
+    constant_array,
+    constant_bytes,
+    identity,
+    least,
+    pairs,
+    scan_start,
+    size_of,
+)
 
 
 def fold(xs: Sequence[Node], axis: int, combine: Combine) -> list[Node]:
@@ -160,8 +172,8 @@ def windows(x: Node, sizes: Sequence[int], steps: Sequence[int], dilations: Sequ
     spans = []
     for size, step, dilation, length in zip(sizes, steps, dilations, x.shape, strict=True):
         # A window of one element needs no axis of its own for that.
-        count = (length - 1) // step + 1 if isinstance(length, int) and length else 0
-        spans.append((0, count, step) if size == 1 and isinstance(length, int) else None)
+        count = size_of((length - 1) // step + 1) if length else 0
+        spans.append((0, count, step) if size == 1 and (step == 1 or isinstance(length, int)) else None)
         del dilation
     x = build.slice_(x, [span or (0, length, 1) for span, length in zip(spans, x.shape, strict=True)])
     for axis, (size, step, dilation, span) in enumerate(zip(sizes, steps, dilations, spans, strict=True)):
@@ -175,35 +187,64 @@ def _fits(x: Node, sizes: Sequence[int], dilations: Sequence[int]) -> bool:
     return all(not isinstance(n, int) or n >= r for n, r in zip(x.shape, reach, strict=True))
 
 
+class Windows(NamedTuple):
+    """Which windows are folded: sizes, steps, how far elements of the tensor and of a window are apart, and padding."""
+
+    sizes: Sequence[IndexLike]
+    steps: Sequence[int]
+    gaps: Sequence[int]
+    dilations: Sequence[int]
+    pads: Sequence[tuple[IndexLike, IndexLike]]
+
+
 def _reduce_window(call: Call) -> list[Value]:
     xs, inits = _halves(call)
-    rank = xs[0].rank
-    ones = [1] * rank
-    sizes, steps = call.integers("window_dimensions", ones), call.integers("window_strides", ones)
-    gaps, dilations = call.integers("base_dilations", ones), call.integers("window_dilations", ones)
-    pads = call.pairs("padding", rank)
-    if min((*sizes, *steps, *gaps, *dilations), default=1) < 1:
-        call.wrong("sizes, strides and dilations of windows are positive")
+    ones = [1] * xs[0].rank
+    numbers = [
+        call.integers(name, ones)
+        for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    ]
     body = regions.read_body(call, [x.dtype for x in (*inits, *inits)], [x.dtype for x in inits])
-    running = partial(_running, sizes=sizes, pads=pads, plain=(*steps, *gaps, *dilations) == tuple(ones * 3))
+    sizes, steps, gaps, dilations = numbers
+    pads = call.pairs("padding", xs[0].rank)
+    return reduce_windows(call, xs, inits, body, Windows(sizes, steps, gaps, dilations, pads))
+
+
+def reduce_windows(call: Call, xs: Sequence[Node], inits: Sequence[Node], body: Body, which: Windows) -> list[Value]:
+    """Windows of tensors, each folded by a body."""
+    sizes, steps, gaps, dilations, pads = which
+    rank = xs[0].rank
+    if any(least(n) < 1 for n in (*sizes, *steps, *gaps, *dilations)):
+        call.wrong("sizes, strides and dilations of windows are positive")
+    plain = all(n == 1 for n in (*steps, *gaps, *dilations))
+    running = partial(_running, sizes=sizes, pads=pads, plain=plain)
     parts = regions.split(body, len(xs))
     names = [regions.known(part) for part in parts] if parts is not None else [None]
     if None not in names:
         scans = [running(str(name), x, init) for name, x, init in zip(names, xs, inits, strict=True)]
         if all(x is not None for x in scans):
             return list(scans)
+    fixed = [size for size in sizes if isinstance(size, int)]
+    if len(fixed) != rank:
+        call.refuse("windows whose sizes are not known")
     wide = []
     for x, init in zip(xs, inits, strict=True):
         x = movement.spread_out(x, [gap - 1 for gap in gaps], init)
         x = movement.padded(x, pads, init)
-        if not _fits(x, sizes, dilations):
+        if not _fits(x, fixed, dilations):
             return [build.broadcast_to(init, call.type(k)[1]) for k, init in enumerate(inits)]
-        wide.append(windows(x, sizes, steps, dilations))
+        wide.append(windows(x, fixed, steps, dilations))
     return list(fold_axes(call, wide, inits, body, range(rank, 2 * rank)))
 
 
 def _running(
-    op: str, x: Node, init: Node, *, sizes: Sequence[int], pads: Sequence[tuple[int, int]], plain: bool
+    op: str,
+    x: Node,
+    init: Node,
+    *,
+    sizes: Sequence[IndexLike],
+    pads: Sequence[tuple[IndexLike, IndexLike]],
+    plain: bool,
 ) -> Node | None:
     """A window that reaches back to the first element, or ahead to the last, along one axis: a scan."""
     axes = [axis for axis, size in enumerate(sizes) if size != 1]

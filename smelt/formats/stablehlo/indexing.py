@@ -11,7 +11,7 @@ from smelt.formats.stablehlo import regions
 from smelt.formats.stablehlo.movement import along, placed
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import IndexLike, Loop, Node, Shape, build, closed, pairs, product_of, values_of
+from smelt.graph import IndexLike, Loop, Node, Shape, build, certain, closed, pairs, product_of, values_of
 
 
 def wide(index: Node) -> Node:
@@ -44,11 +44,12 @@ class Coordinates:
         self.indices.append(index)
         self.axes.append(-len(self.indices))
 
-    def window(self, start: Node | None, k: int | None, size: IndexLike) -> None:
+    def window(self, start: Node | None, k: int | None, size: IndexLike, step: int = 1) -> None:
         """Places from a start on, along an axis of the other side if there are several of them."""
         parts = [] if start is None else [start]
         if k is not None and size != 1:
-            parts.append(along(build.iota(size, int64), self.shape, k))
+            row = build.iota(size, int64)
+            parts.append(along(row if step == 1 else build.scale(row, step), self.shape, k))
         if not parts:
             parts.append(build.const(0, int64, self.shape))
         self.index(parts[0] if len(parts) == 1 else build.add(*parts))
@@ -137,18 +138,32 @@ def _window_axes(call: Call, rank: int, numbers: Numbers) -> dict[int, int]:
 
 def _gather(call: Call) -> Node:
     x, indices = call.operands[:2]
-    numbers = _numbers(call, call.coded("dimension_numbers"), _GATHER)
-    sizes = call.integers("slice_sizes")
-    return gather(call, x, indices, numbers, sizes, call.shape)
+    return gathered(call, x, indices, call.integers("slice_sizes"))
 
 
-def gather(call: Call, x: Node, indices: Node, numbers: Numbers, sizes: Sequence[int], shape: Shape) -> Node:
+def _gathered_shape(call: Call, numbers: Numbers, indices: Node, sizes: Sequence[IndexLike]) -> Shape:
+    """The axes of the indices with those of the windows among them."""
+    batch = [size for k, size in enumerate(indices.shape) if k != numbers.vector]
+    whole = {*numbers.collapsed, *numbers.batching}
+    offsets = [size for k, size in enumerate(sizes) if k not in whole]
+    rank = len(batch) + len(offsets)
+    if len(offsets) != len(numbers.window) or any(k >= rank for k in numbers.window):
+        call.wrong("the axes of the windows do not fit")
+    first, second = iter(offsets), iter(batch)
+    return tuple(next(first) if k in numbers.window else next(second) for k in range(rank))
+
+
+def gathered(call: Call, x: Node, indices: Node, sizes: Sequence[IndexLike]) -> Node:
     """Windows of x from starts that are moved until the windows fit."""
-    if len(sizes) != x.rank or any(isinstance(n, int) and not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+    numbers = _numbers(call, call.coded("dimension_numbers"), _GATHER)
+    if len(sizes) != x.rank or not all(certain(s) and certain(n - s) for s, n in zip(sizes, x.shape, strict=True)):
         call.wrong(f"windows of {list(sizes)} do not fit into {list(x.shape)}")
+    if len(set(numbers.window)) != len(numbers.window):
+        call.wrong(f"the axes {list(numbers.window)} are not all different")
+    shape = _gathered_shape(call, numbers, indices, sizes)
+    _check(call, numbers, x.rank, indices.rank, len(shape))
     if 0 in shape:
         return build.const(0, x.dtype, shape)
-    _check(call, numbers, x.rank, indices.rank, len(shape))
     starts, along_with = _starts(call, indices, numbers, shape)
     inside = _window_axes(call, x.rank, numbers)
     where = Coordinates(shape)
@@ -199,7 +214,7 @@ def _dynamic_update_slice(call: Call) -> Node:
     x, update, *starts = call.operands
     if len(starts) != x.rank or update.rank != x.rank:
         call.wrong(f"it needs a start for each of {x.rank} axes")
-    if any(a > b for a, b in zip(update.shape, x.shape, strict=True)):
+    if not all(certain(b - a) for a, b in zip(update.shape, x.shape, strict=True)):
         call.wrong(f"an update of {list(update.shape)} does not fit into {list(x.shape)}")
     return dynamic_update_slice(x, update, starts)
 

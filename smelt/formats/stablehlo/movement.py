@@ -8,7 +8,7 @@ from typing import Any, Final
 from smelt.formats.mlir import Dense, Ranked, Resource
 from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import IndexLike, Node, build
+from smelt.graph import IndexLike, Node, build, index, size_of
 from smelt.tensor import interop
 
 
@@ -104,7 +104,7 @@ def _slice(call: Call) -> Node:
     return build.slice_(x, [(a, -(-(b - a) // s), s) for a, b, s in zip(starts, limits, steps, strict=True)])
 
 
-def spread_out(x: Node, gaps: Sequence[int], fill: Node) -> Node:
+def spread_out(x: Node, gaps: Sequence[IndexLike], fill: Node) -> Node:
     """So many elements `fill` between each two elements of an axis."""
     for axis, gap in enumerate(gaps):
         size = x.shape[axis]
@@ -118,15 +118,17 @@ def spread_out(x: Node, gaps: Sequence[int], fill: Node) -> Node:
     return x
 
 
-def padded(x: Node, pairs: Sequence[tuple[int, int]], fill: Node) -> Node:
+def _not_negative(amount: IndexLike) -> IndexLike:
+    return max(amount, 0) if isinstance(amount, int) else size_of(index.maximum(amount, 0))
+
+
+def padded(x: Node, pairs: Sequence[tuple[IndexLike, IndexLike]], fill: Node) -> Node:
     """Elements added at both ends of each axis, or cut off where a number is negative."""
-    x = build.pad(x, [(max(low, 0), max(high, 0)) for low, high in pairs], fill)
-    spans = []
+    x = build.pad(x, [(_not_negative(low), _not_negative(high)) for low, high in pairs], fill)
+    spans: list[tuple[IndexLike, IndexLike, int]] = []
     for (low, high), size in zip(pairs, x.shape, strict=True):
-        start, end = max(-low, 0), max(-high, 0)
-        spans.append(
-            (start, max(size - start - end, 0), 1) if isinstance(size, int) else (start, size - start - end, 1)
-        )
+        start, end = _not_negative(-low), _not_negative(-high)
+        spans.append((start, _not_negative(size - start - end), 1))
     return build.slice_(x, [(0 if size == 0 else start, size, step) for start, size, step in spans])
 
 
@@ -151,8 +153,6 @@ def _dimension_size(call: Call) -> Node:
     return build.size_node(call.operands[0].shape[axis], call.dtype)
 
 
-_DECLARED: Final = "where the declared type has all sizes"
-
 ROWS: Final = rows(
     {
         "constant": Row(_constant, ("value",), 0),
@@ -167,9 +167,6 @@ ROWS: Final = rows(
         "slice": Row(_slice, ("start_indices", "limit_indices", "strides"), 1),
         "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding"), 2),
         "concatenate": Row(_concatenate, ("dimension",)),
-        "dynamic_reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 2, _DECLARED),
-        "dynamic_broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 2, _DECLARED),
-        "dynamic_iota": Row(_iota, ("iota_dimension",), 1, _DECLARED),
         "get_dimension_size": Row(_dimension_size, ("dimension",), 1),
     }
 )

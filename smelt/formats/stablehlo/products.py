@@ -11,7 +11,7 @@ from smelt.dtypes import DType
 from smelt.formats.stablehlo import movement
 from smelt.formats.stablehlo.elementwise import convert
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import Node, build, upper
+from smelt.graph import IndexLike, Node, build, upper
 
 # Types in which an `algorithm` may ask for its operands.
 _ALGORITHM_TYPES: Final = {"f16", "bf16", "f32", "f64", "f8E4M3FN", "f8E5M2"}
@@ -126,13 +126,17 @@ def _from_fields(call: Call) -> Numbers:
 
 
 def _convolution(call: Call) -> Node:
-    x, w = call.operands
+    return convolution(call, call.pairs("padding", call.operands[0].rank - 2))
+
+
+def convolution(call: Call, pads: Sequence[tuple[IndexLike, IndexLike]]) -> Node:
+    """A convolution whose image is padded by so many elements before and behind."""
+    x, w = call.operands[:2]
     numbers = _numbers(call)
     count_ = x.rank - 2
     ones = [1] * count_
     steps, gaps = call.integers("window_strides", ones), call.integers("lhs_dilation", ones)
     dilations = call.integers("rhs_dilation", ones)
-    pads = call.pairs("padding", count_)
     groups, batches = call.integer("feature_group_count", 1), call.integer("batch_group_count", 1)
     if min((*steps, *gaps, *dilations, groups, batches), default=1) < 1:
         call.wrong("strides, dilations and groups are positive")
@@ -148,7 +152,7 @@ def _convolution(call: Call) -> Node:
     x = movement.spread_out(x, [0, 0, *(gap - 1 for gap in gaps)], zero)
     x = movement.padded(x, [(0, 0), (0, 0), *pads], zero)
     order = sorted(range(x.rank), key=lambda k: numbers.result[k])
-    if 0 in call.shape or 0 in x.shape or 0 in w.shape:
+    if call.is_known and (0 in call.shape or 0 in x.shape or 0 in w.shape):
         return build.const(0, call.dtype, call.shape)
     for k in range(count_):
         x = build.window(x, 2 + k, upper(w.shape[2 + k]), steps[k], dilations[k])

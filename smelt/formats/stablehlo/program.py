@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from smelt import runtime
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, ParseError, ShapeError, UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Limits, Module, Ranked
 from smelt.formats.stablehlo import types
-from smelt.formats.stablehlo.reader import SPECIFICATION, Reading, Rules
+from smelt.formats.stablehlo.reader import SPECIFICATION, Assertion, Reading, Rules, UnknownSize
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
-from smelt.graph import Node, Shape, checked_shape, pairs, substituted
+from smelt.graph import Index, IndexLike, Node, Shape, checked_shape, pairs, product_of, substituted
 from smelt.tensor import Tensor, node_of, wrap
 
 
@@ -38,6 +41,18 @@ class Signature(NamedTuple):
         return f"({', '.join(map(str, self.arguments))}) -> ({', '.join(map(str, self.results))})"
 
 
+# The elements of arguments by whose values sizes are known, in row-major order.
+Numbers = tuple[tuple[int, tuple[IndexLike, ...]], ...]
+
+
+class _Graph(NamedTuple):
+    """A program for some shapes."""
+
+    stand_ins: list[Node]
+    roots: list[Node]
+    assertions: list[Assertion]  # about dims
+
+
 class Imported:
     """A program that was read. Called with tensors or arrays it gives a tensor, or a tuple of several; it is an
     ordinary function for `jit`, `grad` and `vmap`.
@@ -45,7 +60,8 @@ class Imported:
 
     def __init__(self, module: Module, name: str, rules: Rules, limits: Limits) -> None:
         self.module, self.name, self.rules, self.limits = module, name, rules, limits
-        self._graphs: dict[tuple[Shape, ...], tuple[list[Node], list[Node]]] = {}
+        self._graphs: dict[tuple[tuple[Shape, ...], Numbers], _Graph] = {}
+        self._numbers: set[int] = set()  # arguments whose values are sizes
 
     @property
     def signature(self) -> Signature:
@@ -71,32 +87,49 @@ class Imported:
             if node.dtype is not argument.dtype and not isinstance(value, bool | int | float | complex):
                 raise ArgumentError(f"{self.name}: {argument.name} is {node.dtype}", rule=f"it takes {argument}.")
             nodes.append(node if node.dtype is argument.dtype else node_of(_scalar(value, argument), self.name))
-        stand_ins, roots = self._graph(tuple(node.shape for node in nodes))
-        given = zip(pairs.all_parts(stand_ins), pairs.all_parts(nodes), strict=True)
-        results = [wrap(node) for node in substituted(roots, dict(given))]
+        graph = self._of(nodes)
+        for assertion in graph.assertions:
+            runtime.assert_sizes(assertion.check)
+        given = zip(pairs.all_parts(graph.stand_ins), pairs.all_parts(nodes), strict=True)
+        results = [wrap(node) for node in substituted(graph.roots, dict(given))]
         return results[0] if len(results) == 1 else tuple(results)
 
     def check(self, *shapes: Any) -> list[Tensor]:
         """Read the whole program for arguments of these shapes, or of those that it declares, and compute nothing:
-        whatever does not fit is an error that says where. The results, which only have types.
+        whatever does not fit is an error that says where. Sizes may be a `Dim`; in the place of a scalar's shape may
+        stand its value. The results, which only have types.
         """
         declared = self.signature.arguments
-        given = [argument.shape for argument in declared] if not shapes else [tuple(shape) for shape in shapes]
+        values = {k: (shape,) for k, shape in enumerate(shapes) if isinstance(shape, int | Index)}
+        given: list[Any] = [() if k in values else tuple(shape) for k, shape in enumerate(shapes)]
+        given = given or [argument.shape for argument in declared]
         if len(given) != len(declared):
             raise ArgumentError(f"{self.name}: {len(given)} shapes are given", rule=f"it takes {len(declared)}.")
         for argument, shape in zip(declared, given, strict=True):
             if None in shape:
                 raise ShapeError(f"{self.name}: the sizes of {argument} are not known", hint="Give all shapes.")
-        _, roots = self._graph(tuple(checked_shape(shape, self.name) for shape in given))
-        return [wrap(node) for node in roots]
+        graph = self._graph(tuple(checked_shape(shape, self.name) for shape in given), tuple(values.items()))
+        return [wrap(node) for node in graph.roots]
 
     def graph(self) -> list[Node]:
         """The roots of the graph for the declared shapes."""
         return [tensor._node for tensor in self.check()]
 
-    def _graph(self, shapes: tuple[Shape, ...]) -> tuple[list[Node], list[Node]]:
+    def _of(self, nodes: list[Node]) -> _Graph:
+        """The program for arguments. Values are only looked at where sizes depend on them."""
+        shapes = tuple(node.shape for node in nodes)
+        while True:
+            try:
+                return self._graph(shapes, tuple((k, _elements(nodes[k])) for k in sorted(self._numbers)))
+            except UnknownSize as error:
+                more = {k for k in error.arguments if _are_there(nodes[k])} - self._numbers
+                if not more:
+                    raise
+                self._numbers |= more
+
+    def _graph(self, shapes: tuple[Shape, ...], numbers: Numbers = ()) -> _Graph:
         """Stand-ins for arguments of these shapes, and what the program makes of them."""
-        known = self._graphs.get(shapes)
+        known = self._graphs.get((shapes, numbers))
         if known is not None:
             return known
         stand_ins = []
@@ -104,13 +137,16 @@ class Imported:
             dtype = self._dtype(argument.type)
             stand_ins.append(stand_in(dtype, shape))
         reading = Reading(self.module, ROWS, self.rules, self.limits)
+        reading.given.update({node: k for k, node in enumerate(stand_ins)})
+        for k, values in numbers:
+            reading.entries.note(stand_ins[k], np.array([*values, None], object)[:-1].reshape(shapes[k]))
         roots = reading.function(self.name, stand_ins)
         for k, root in enumerate(roots):
             if not isinstance(root, Node):
                 at = mlir.place(self.module.text, self.module.functions[self.name].at)
                 raise ParseError(f"{at}: {self.name}: result {k} is no tensor")
-        self._graphs[shapes] = stand_ins, roots
-        return stand_ins, roots
+        graph = self._graphs[shapes, numbers] = _Graph(stand_ins, roots, reading.assertions)
+        return graph
 
     def _dtype(self, kind: mlir.Type) -> DType:
         """The dtype of an argument, which must be one that smelt has."""
@@ -122,9 +158,21 @@ class Imported:
         return dtype
 
 
-def _scalar(value: Any, argument: Typed) -> Any:
-    import numpy as np
+_MOST = 64  # elements of an argument that may be sizes
 
+
+def _are_there(node: Node) -> bool:
+    """Whether the elements of an argument can be looked at now: there are few, and nothing has to be compiled."""
+    small = node.dtype.is_integer and product_of(node.shape) in range(_MOST + 1)
+    return small and (runtime.counted(node) is not None or not runtime.is_tracing())
+
+
+def _elements(node: Node) -> tuple[IndexLike, ...]:
+    size = runtime.counted(node)
+    return (size,) if size is not None else tuple(int(n) for n in wrap(node).numpy().reshape(-1))
+
+
+def _scalar(value: Any, argument: Typed) -> Any:
     assert argument.dtype is not None
     return np.asarray(value, argument.dtype.numpy)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from smelt.dtypes import DType
 from smelt.errors import ArgumentError, DTypeError, ParseError, ShapeError, SmeltError, UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
-from smelt.formats.stablehlo import types
+from smelt.formats.stablehlo import sizes, types
 from smelt.formats.stablehlo.rows import Call, Row, Scope, Value
-from smelt.graph import Node, Shape, shape_text
+from smelt.graph import Index, Node, Shape, shape_text, topological
 
 
 class Rules(NamedTuple):
@@ -25,6 +25,30 @@ class Rules(NamedTuple):
 SPECIFICATION: Final = Rules(whole_windows=False)
 XLA: Final = Rules(whole_windows=True)
 
+
+class UnknownSize(UnsupportedOp):
+    """A size that depends on the values of some arguments, whose numbers are `arguments`."""
+
+    def __init__(self, message: str, name: str, at: mlir.Place, arguments: tuple[int, ...]) -> None:
+        hint = "Call the program with numbers for them, or with tensors that are computed already." if arguments else ""
+        super().__init__(message, name, at.line, at.column, hint=hint)
+        self.arguments = arguments
+
+
+class Assertion(NamedTuple):
+    """What sizes must fulfil, what is said when they do not, and the numbers in that."""
+
+    condition: sizes.Condition
+    message: str
+    numbers: tuple[Any, ...]
+
+    def check(self, values: dict[str, int]) -> None:
+        """Refuse sizes that do not."""
+        if not self.condition.holds(values):
+            numbers = [n.evaluate(values) if isinstance(n, Index) else n for n in self.numbers]
+            raise ShapeError(sizes.filled(self.message, numbers))
+
+
 _DEPTH = 200  # calls in each other
 _ENDS: Final = frozenset({"stablehlo.return", "func.return", "return", "mhlo.return"})
 
@@ -37,6 +61,10 @@ class Reading:
     ) -> None:
         self.module, self.table, self.rules, self.limits = module, table, rules, limits
         self.constants: dict[int, Node] = {}  # by the identity of their operations
+        self.entries = sizes.Entries()
+        self.given: dict[Node, int] = {}  # the numbers of the arguments
+        self.assertions: list[Assertion] = []
+        self._follows = sizes.are_values(module.text)
         self._types: dict[Type, tuple[DType, Shape]] = {}
         self._depth = self._calls = 0
 
@@ -98,8 +126,9 @@ class Reading:
             raise ParseError(f"{self.place(operation)}: {operation.name}: {message}")
         if row.tensors and not all(isinstance(value, Node) for value in operands):
             raise ParseError(f"{self.place(operation)}: {operation.name}: an operand is no tensor")
+        call = Call(self, operation, operands, scope)
         try:
-            given = row.function(Call(self, operation, operands, scope))
+            given = row.function(call)
         except (ParseError, UnsupportedOp):
             raise
         except SmeltError as error:
@@ -114,6 +143,8 @@ class Reading:
                 f"{self.place(operation)}: {operation.name} gives {len(results)} values, "
                 f"and {len(operation.results)} are named"
             )
+        if self._follows and operation.name in sizes.RULES:
+            results = [sizes.followed(call, value) if isinstance(value, Node) else value for value in results]
         for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
             if isinstance(value, Node) and isinstance(kind_, Ranked):
                 known = self._types.get(kind_)
@@ -139,6 +170,32 @@ class Reading:
         found = dtype, tuple(size or 0 for size in kind.sizes)
         self._types[kind] = found
         return found
+
+    def dtype(self, operation: Operation | None, kind: Type) -> DType:
+        """A type's dtype, whatever its sizes."""
+        dtype = types.dtype_of(kind.element) if isinstance(kind, Ranked) else None
+        return self.type(operation, kind)[0] if dtype is None else dtype
+
+    # --- sizes
+
+    def unknown_size(self, operation: Operation, node: Node) -> NoReturn:
+        """Say that sizes depend on values, and on which arguments."""
+        numbers = sorted(self.given[x] for x in topological([node]) if x in self.given)
+        at, names = self.place(operation), ", ".join(f"argument {k}" for k in numbers)
+        raise UnknownSize(
+            f"{at}: {operation.name}: a size depends on values" + (f" of {names}" if names else ""),
+            operation.name,
+            at,
+            tuple(numbers),
+        )
+
+    def refuse_sizes(self, operation: Operation, message: str) -> NoReturn:
+        """Say that sizes do not fulfil what the program asserts."""
+        raise ShapeError(f"{self.place(operation)}: {message}")
+
+    def asserted(self, operation: Operation, condition: sizes.Condition, message: str, numbers: Sequence[Any]) -> None:
+        """Note what is to be looked at in every call."""
+        self.assertions.append(Assertion(condition, f"{self.place(operation)}: {message}", tuple(numbers)))
 
     def _refusal(self, operation: Operation | None, name: str, message: str) -> UnsupportedOp:
         at = mlir.Place(0, 0) if operation is None else self.place(operation)

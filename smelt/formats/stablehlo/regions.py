@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from smelt.derive import batch
 from smelt.dtypes import DType
 from smelt.formats.stablehlo.elementwise import FUNCTIONS
-from smelt.formats.stablehlo.rows import Call, stand_in
+from smelt.formats.stablehlo.rows import Call, Value, stand_in
 from smelt.graph import ELEMENTWISE, Node, Op, Shape, build, made, pairs, product_of, topological
 
 
@@ -31,11 +31,21 @@ class Body(NamedTuple):
 def read_body(call: Call, dtypes: Sequence[DType], gives: Sequence[DType], k: int = 0) -> Body:
     """Region number k of an operation, whose arguments and results are scalars of these dtypes."""
     parameters = [stand_in(dtype, ()) for dtype in dtypes]
-    roots = call.reading.region(call.region(k), parameters, call.scope)
+    return _checked(call, parameters, call.reading.region(call.region(k), parameters, call.scope), gives)
+
+
+def read_function(call: Call, name: str, dtypes: Sequence[DType]) -> Body:
+    """The same of a function: half of its arguments are what it gives."""
+    parameters = [stand_in(dtype, ()) for dtype in dtypes]
+    roots = call.reading.function(name, parameters, call.operation)
+    return _checked(call, parameters, roots, dtypes[: len(dtypes) // 2])
+
+
+def _checked(call: Call, parameters: list[Node], roots: Sequence[Value], gives: Sequence[DType]) -> Body:
     found = [(root.dtype, root.shape) if isinstance(root, Node) else None for root in roots]
     if found != [(dtype, ()) for dtype in gives]:
         call.wrong(f"its body should give scalars: {', '.join(map(str, gives))}")
-    return Body(parameters, roots)
+    return Body(parameters, list(roots))
 
 
 # What reductions, scans and scatters of the graph can do, by the function of two scalars.
@@ -111,4 +121,4 @@ def combining(body: Body) -> Combine:
     return lambda left, right: lifted(body, [*left, *right])
 
 
-__all__ = ["Body", "Combine", "Op", "combining", "known", "lifted", "read_body", "split"]
+__all__ = ["Body", "Combine", "Op", "combining", "known", "lifted", "read_body", "read_function", "split"]

@@ -47,7 +47,14 @@ class Call:
 
     @property
     def dtype(self) -> DType:
-        return self.type()[0]
+        if not self.operation.types:
+            self.wrong("it has no result")
+        return self.reading.dtype(self.operation, self.operation.types[0])
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the text declares all sizes of the result."""
+        return None not in getattr(self.operation.types[0], "sizes", (None,))
 
     @property
     def shape(self) -> Shape:

@@ -9,7 +9,7 @@ from smelt.dtypes import bool_, int64
 from smelt.formats.stablehlo import elementwise, movement, regions
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows
-from smelt.graph import Node, build, pairs, upper
+from smelt.graph import IndexLike, Node, as_index, build, certain, pairs, upper
 
 _LARGEST_NETWORK = 1 << 12
 
@@ -182,11 +182,16 @@ def _exchanged(data: Sequence[Node], axis: int, step: int, block: int, size: int
 def top_k(call: Call) -> list[Value]:
     """The largest elements of the last axis, and where they stood: the first of equals first, NaN before all."""
     (x,) = call.operands
-    count, axis = call.integer("k"), x.rank - 1
-    if axis < 0 or not 0 <= count <= upper(x.shape[axis]):
+    return best(call, x, call.integer("k"))
+
+
+def best(call: Call, x: Node, count: IndexLike) -> list[Value]:
+    """So many of the largest elements of the last axis, and where they stood."""
+    axis = x.rank - 1
+    if axis < 0 or not (certain(as_index(count)) and certain(as_index(x.shape[axis] - count))):
         call.wrong(f"there are no {count} elements")
     order = build.sort(x, axis, descending=True, indices=True, count=count)
-    return [taken(x, order, axis), build.cast(order, call.type(1)[0])]
+    return [taken(x, order, axis), build.cast(order, call.reading.dtype(call.operation, call.operation.types[1]))]
 
 
 ROWS: Final = {

@@ -8,6 +8,7 @@ from smelt.formats.stablehlo import (
     calls,
     complexes,
     control,
+    dynamic,
     elementwise,
     folds,
     indexing,
@@ -35,4 +36,5 @@ ROWS: Final[dict[str, Row]] = {
     **norms.ROWS,
     **calls.ROWS,
     **control.ROWS,
+    **dynamic.ROWS,
 }
