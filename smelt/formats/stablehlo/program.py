@@ -16,7 +16,7 @@ from smelt.formats.stablehlo.reader import SPECIFICATION, Assertion, Reading, Ru
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
 from smelt.graph import Index, IndexLike, Node, Shape, checked_shape, pairs, product_of, substituted
-from smelt.tensor import Tensor, node_of, wrap
+from smelt.tensor import Tensor, node_of, random, wrap
 
 
 class Typed(NamedTuple):
@@ -90,6 +90,7 @@ class Imported:
         graph = self._of(nodes)
         for assertion in graph.assertions:
             runtime.assert_sizes(assertion.check)
+        nodes += [random.bits((2,))._node for _ in graph.stand_ins[len(nodes) :]]
         given = zip(pairs.all_parts(graph.stand_ins), pairs.all_parts(nodes), strict=True)
         results = [wrap(node) for node in substituted(graph.roots, dict(given))]
         return results[0] if len(results) == 1 else tuple(results)
@@ -128,7 +129,7 @@ class Imported:
                 self._numbers |= more
 
     def _graph(self, shapes: tuple[Shape, ...], numbers: Numbers = ()) -> _Graph:
-        """Stand-ins for arguments of these shapes, and what the program makes of them."""
+        """Stand-ins for arguments of these shapes and for keys of random numbers, and what the program makes of them."""
         known = self._graphs.get((shapes, numbers))
         if known is not None:
             return known
@@ -145,7 +146,7 @@ class Imported:
             if not isinstance(root, Node):
                 at = mlir.place(self.module.text, self.module.functions[self.name].at)
                 raise ParseError(f"{at}: {self.name}: result {k} is no tensor")
-        graph = self._graphs[shapes, numbers] = _Graph(stand_ins, roots, reading.assertions)
+        graph = self._graphs[shapes, numbers] = _Graph([*stand_ins, *reading.keys], roots, reading.assertions)
         return graph
 
     def _dtype(self, kind: mlir.Type) -> DType:

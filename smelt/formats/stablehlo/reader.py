@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
-from smelt.dtypes import DType
+from smelt.dtypes import DType, uint32
 from smelt.errors import ArgumentError, DTypeError, ParseError, ShapeError, SmeltError, UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
 from smelt.formats.stablehlo import sizes, types
-from smelt.formats.stablehlo.rows import Call, Row, Scope, Value
+from smelt.formats.stablehlo.rows import Call, Row, Scope, Value, stand_in
 from smelt.graph import Index, Node, Shape, shape_text, topological
 
 
@@ -66,7 +66,13 @@ class Reading:
         self.assertions: list[Assertion] = []
         self._follows = sizes.are_values(module.text)
         self._types: dict[Type, tuple[DType, Shape]] = {}
+        self.keys: list[Node] = []  # stand-ins for keys of random numbers, new ones in every call of the program
         self._depth = self._calls = 0
+
+    def random_key(self) -> Node:
+        """The key of numbers that nothing in the text decides."""
+        self.keys.append(stand_in(uint32, (2,)))
+        return self.keys[-1]
 
     # --- functions and regions
 
