@@ -129,7 +129,7 @@ class Imported:
                 self._numbers |= more
 
     def _graph(self, shapes: tuple[Shape, ...], numbers: Numbers = ()) -> _Graph:
-        """Stand-ins for arguments of these shapes and for keys of random numbers, and what the program makes of them."""
+        """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them."""
         known = self._graphs.get((shapes, numbers))
         if known is not None:
             return known
