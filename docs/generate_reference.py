@@ -127,7 +127,8 @@ two axes; axes in front of them are a batch of any shape.
   compiled programs; norms, products and traces are tensor code. `matmul`, `matrix_transpose`, `outer`, `tensordot`,
   `vecdot` and `vector_norm` are those of [`sm`](functions.md).
 - **Dtypes.** float32 and float64 are computed as they are. 16-bit floats are computed in float32 and rounded once,
-  integers give float32. Complex matrices are not supported yet.
+  integers give float32. complex64 and complex128 give what is real of them (eigenvalues, singular values, norms) in
+  the dtype of their parts.
 - **Mistakes.** Shapes are checked at the call. A matrix that has no answer (a singular one for `inv` and `solve`, one
   that is not positive definite for `cholesky`, NaN for `svd` and `pinv`) raises `sm.errors.LinearAlgebraError` when
   values are asked for, and names the matrix of the batch. It is a `numpy.linalg.LinAlgError`, too.

@@ -2,6 +2,8 @@
 
 Takes the routines that the families register; gives `host` nodes. Always holds: a routine is known by its name and
 options, so equal calls on equal matrices are one node, and what a derivative needs of a value is what is there already.
+
+A complex matrix is two sources, its parts, or two values. Rules see whole ones: `_Kinds` says which belong together.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smelt.dtypes import DType
 from smelt.errors import LinearAlgebraError
-from smelt.graph import Hosted, IndexLike, Node, Shape, build, items, values_of
+from smelt.graph import Hosted, IndexLike, Node, Shape, build, items, pairs, values_of
 from smelt.tensor import Tensor, wrap
 
 Array = NDArray[Any]
 Tensors = list[Tensor]
+Part = TypeVar("Part")
 
 
 class Applied(NamedTuple):
@@ -37,7 +40,9 @@ class Rules(NamedTuple):
 
     `compute` takes batches of matrices as arrays, and the options. `forward` gives the tangents of the values for those
     of the sources; the way back is its transpose, unless there is `back`. `again` is the same for sources that have a
-    further axis in front, of size 1 where all elements of a batch share them.
+    further axis in front, of size 1 where all elements of a batch share them. Values that are `real` are so of complex
+    matrices as well; of what `forward` gives for them, the real part counts. `back` takes and gives the slopes by the
+    real and by the imaginary part as one complex number, so it is the adjoint of `forward`.
     """
 
     compute: Callable[..., Any]
@@ -47,11 +52,43 @@ class Rules(NamedTuple):
     again: Callable[[Tensors, tuple[Any, ...]], Sequence[Tensor]]
     back: Callable[[Applied, Mapping[int, Tensor]], Sequence[Tensor | None]] | None = None
     hint: str = ""
+    real: tuple[int, ...] = ()
 
 
 _ROUTINES: Final[dict[str, Rules]] = {}
 _derived: Final = ContextVar("derived", default="")  # the function whose derivative is being written down
 SINGULAR: Final = "is singular"  # routines that fail like that in a derivative say whose
+
+
+class _Kinds(NamedTuple):
+    """Of each source and each value, whether it is complex: two parts."""
+
+    sources: tuple[bool, ...]
+    values: tuple[bool, ...]
+
+
+def _together(kinds: tuple[bool, ...], parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """The parts of each: one, or two."""
+    rest = iter(parts)
+    return [(next(rest), next(rest)) if is_complex else (next(rest),) for is_complex in kinds]
+
+
+def _tensor(parts: Sequence[Node | None]) -> Tensor | None:
+    """A tensor of its parts, of which one may be missing: it is 0."""
+    known = next((part for part in parts if part is not None), None)
+    if known is None:
+        return None
+    nodes = [build.const(0, known.dtype, known.shape) if part is None else part for part in parts]
+    return wrap(nodes[0] if len(nodes) == 1 else pairs.paired(*nodes))
+
+
+def _nodes(kinds: tuple[bool, ...], tensors: Sequence[Tensor | None]) -> list[Node | None]:
+    """The parts of tensors; the real one of what must not be complex."""
+    found: list[Node | None] = []
+    for is_complex, tensor in zip(kinds, tensors, strict=True):
+        both = (None, None) if tensor is None else pairs.parts(tensor._node)
+        found += both if is_complex else both[:1]
+    return found
 
 
 def register(name: str, rules: Rules) -> None:
@@ -65,17 +102,21 @@ class Routine:
 
     name: str
     options: tuple[Any, ...]
-    derived: str = ""
+    derived: str
+    kinds: _Kinds
 
-    def __call__(self, arrays: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-        dtype = arrays[0].dtype
+    def __call__(self, parts: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+        dtype = parts[0].dtype
+        arrays = [_array(found) for found in _together(self.kinds.sources, parts)]
         with np.errstate(all="ignore"):
             try:
                 found = _ROUTINES[self.name].compute(*arrays, *self.options)
             except np.linalg.LinAlgError:
                 raise self._refusal(arrays) from None
         values = found if isinstance(found, tuple) else (found,)
-        return [np.ascontiguousarray(value, dtype).reshape(shape) for value, shape in zip(values, shapes, strict=True)]
+        whole = zip(self.kinds.values, values, strict=True)
+        given = [part for both, value in whole for part in ((value.real, value.imag) if both else (value,))]
+        return [np.ascontiguousarray(value, dtype).reshape(shape) for value, shape in zip(given, shapes, strict=True)]
 
     def _refusal(self, arrays: Sequence[Array]) -> LinearAlgebraError:
         """The error that names the first matrix that is refused."""
@@ -99,23 +140,26 @@ class Routine:
             return None
 
         def pulled(node: Node, given: Mapping[int, Node]) -> Sequence[Node | None]:
+            count = len(node.attribute.types)
+            slopes = map(_tensor, _together(self.kinds.values, [given.get(k) for k in range(count)]))
             with self._deriving():
-                return _nodes(back(self._applied(node), {k: wrap(ct) for k, ct in given.items()}))
+                found = back(self._applied(node), {k: x for k, x in enumerate(slopes) if x is not None})
+                return _nodes(self.kinds.sources, found)
 
         return pulled
 
     def push_forward(self, node: Node, tangents: Sequence[Node | None]) -> Sequence[Node | None]:
-        moving = [None if tangent is None else wrap(tangent) for tangent in tangents]
+        moving = [_tensor(parts) for parts in _together(self.kinds.sources, tangents)]
         if all(tangent is None for tangent in moving):
             return [None] * len(node.attribute.types)
         with self._deriving():
-            return _nodes(_ROUTINES[self.name].forward(self._applied(node), moving))
+            return _nodes(self.kinds.values, _ROUTINES[self.name].forward(self._applied(node), moving))
 
     def batched(self, sources: Sequence[Node], found: Sequence[Node | None], size: IndexLike) -> Sequence[Node]:
-        whole = [
-            wrap(build.reshape(x, (1, *x.shape)) if new is None else new) for x, new in zip(sources, found, strict=True)
-        ]
-        return [value._node for value in _ROUTINES[self.name].again(whole, self.options)]
+        parts = [build.reshape(x, (1, *x.shape)) if new is None else new for x, new in zip(sources, found, strict=True)]
+        whole = _tensors(self.kinds.sources, parts)
+        values = _nodes(self.kinds.values, _ROUTINES[self.name].again(whole, self.options))
+        return [value for value in values if value is not None]
 
     @contextmanager
     def _deriving(self) -> Iterator[None]:
@@ -126,7 +170,8 @@ class Routine:
             _derived.reset(token)
 
     def _applied(self, node: Node) -> Applied:
-        return Applied([wrap(x) for x in node.sources], [wrap(x) for x in items(node)], self.options)
+        sources, values = _tensors(self.kinds.sources, node.sources), _tensors(self.kinds.values, items(node))
+        return Applied(sources, values, self.options)
 
 
 def _public(name: str) -> str:
@@ -134,13 +179,28 @@ def _public(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def _nodes(tensors: Sequence[Tensor | None]) -> list[Node | None]:
-    return [None if tensor is None else tensor._node for tensor in tensors]
+def _array(parts: Sequence[Array]) -> Array:
+    """An array of its parts."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty(parts[0].shape, np.result_type(parts[0].dtype, np.complex64))
+    whole.real, whole.imag = parts
+    return whole
+
+
+def _tensors(kinds: tuple[bool, ...], parts: Sequence[Node]) -> Tensors:
+    return [wrap(found[0] if len(found) == 1 else pairs.paired(*found)) for found in _together(kinds, parts)]
 
 
 def called(name: str, sources: Sequence[Tensor], shapes: Sequence[Shape], options: tuple[Any, ...] = ()) -> Tensors:
-    """The values of a routine, which have the dtype of its first source."""
+    """The values of a routine, which have the dtype of its first source, or are the real ones of a complex one."""
     dtype: DType = sources[0]._node.dtype
-    derived = _derived.get() if _ROUTINES[name].failure == SINGULAR else ""
-    hosted = Hosted(Routine(name, options, derived), tuple((dtype, shape) for shape in shapes))
-    return [wrap(node) for node in values_of(hosted, [x._node for x in sources])]
+    rules = _ROUTINES[name]
+    derived = _derived.get() if rules.failure == SINGULAR else ""
+    kinds = _Kinds(
+        tuple(x._node.dtype.is_complex for x in sources),
+        tuple(dtype.is_complex and k not in rules.real for k in range(len(shapes))),
+    )
+    types = [(dtype.part, shape) for shape, both in zip(shapes, kinds.values, strict=True) for _ in range(1 + both)]
+    parts = [part for node in (x._node for x in sources) for part in pairs.parts(node)[: 1 + node.dtype.is_complex]]
+    return _tensors(kinds.values, values_of(Hosted(Routine(name, options, derived, kinds), tuple(types)), parts))

@@ -5,35 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.dtypes import DType, int64
-from smelt.errors import DTypeError, ShapeError
+from smelt.errors import ShapeError
 from smelt.graph import IndexLike, Node, Shape, broadcast_shapes, build, marked, shape_text
 from smelt.tensor import Tensor, floating, pair, where, widened, wrap
 
 
-def _real(x: Any, name: str) -> Node:
-    node = floating(x, name)
-    if node.dtype.is_complex:
-        raise DTypeError(f"{name}: {node.dtype} is not supported", rule="matrices are real here, so far.")
-    return node
-
-
 def matrices(x: Any, name: str) -> tuple[Tensor, DType]:
-    """A batch of matrices of floats, as wide as formulas are computed, and the dtype that results have."""
-    node = _real(x, name)
+    """A batch of matrices of floats or complex numbers, as wide as formulas are computed, and the dtype that results
+    have.
+    """
+    node = floating(x, name)
     check_matrices(node, name)
     return wrap(widened(node)), node.dtype
 
 
 def square_matrices(x: Any, name: str) -> tuple[Tensor, DType]:
     """The same, of square ones."""
-    node = _real(x, name)
+    node = floating(x, name)
     check_square(node, name)
     return wrap(widened(node)), node.dtype
 
 
 def pair_of(x1: Any, x2: Any, name: str) -> tuple[Tensor, Tensor, DType]:
     """Two operands in their common dtype, as wide as formulas are computed, and that dtype."""
-    a, b = (_real(wrap(node), name) for node in pair(x1, x2, name))
+    a, b = (floating(wrap(node), name) for node in pair(x1, x2, name))
     return wrap(widened(a)), wrap(widened(b)), a.dtype
 
 
@@ -57,8 +52,13 @@ def check_square(node: Node, name: str) -> None:
 
 
 def rounded(x: Tensor, dtype: DType) -> Tensor:
-    """A result in the dtype that it is given out in."""
-    return wrap(build.cast(x._node, dtype))
+    """A result in the dtype that it is given out in; a real one of complex matrices in that of their parts."""
+    return wrap(build.cast(x._node, dtype if x._node.dtype.is_complex else dtype.part))
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugate transpose, which is the transpose of real matrices."""
+    return x.mT.conj()
 
 
 def shape_of(x: Tensor) -> Shape:
@@ -100,8 +100,13 @@ def diagonal_values(x: Tensor) -> Tensor:
 
 
 def symmetric(x: Tensor) -> Tensor:
-    """The symmetric part."""
-    return (x + x.mT) * 0.5
+    """The symmetric part, which is the Hermitian one of complex matrices."""
+    return (x + adjoint(x)) * 0.5
+
+
+def turning(x: Tensor) -> Tensor:
+    """What is imaginary on the diagonal: of complex factors, how much each vector turns."""
+    return where(on_diagonal(shape_of(x)[-1]), x - x.real, 0.0)
 
 
 def half_triangle(x: Tensor) -> Tensor:

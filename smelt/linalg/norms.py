@@ -69,13 +69,13 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """
     count = integer(n, "matrix_power", "n")
     node = node_of(x, "matrix_power")
-    if node.dtype.is_bool or (count < 0 and not node.dtype.is_float):
+    if node.dtype.is_bool or (count < 0 and not node.dtype.is_inexact):
         raise DTypeError(
             f"matrix_power: {node.dtype} to the power of {count}",
             rule="integers have no negative powers, and bools none.",
             hint="Cast first, for example with x.astype(sm.float32).",
         )
-    if not node.dtype.is_float:
+    if not node.dtype.is_inexact:
         check_square(node, "matrix_power")
         return _power(wrap(node), count)
     given, dtype = square_matrices(wrap(node), "matrix_power")

@@ -104,7 +104,7 @@ def _checked(y: Array, bad: Array, shape: tuple[int, ...]) -> Array:
 def _compiled(name: str, x: Array, largest: int, right: Array | None = None) -> Any:
     """The function of a file, if it is for such matrices."""
     n, count = x.shape[-1], math.prod(x.shape[:-2])
-    if count < LEAST_MATRICES or count * n * n < LEAST_ELEMENTS or n > largest:
+    if x.dtype.kind == "c" or count < LEAST_MATRICES or count * n * n < LEAST_ELEMENTS or n > largest:
         return None
     if right is not None and n * right.shape[-1] > MOST_ELEMENTS:
         return None

@@ -12,6 +12,7 @@ from smelt.graph import build, marked, product_of
 from smelt.linalg import small
 from smelt.linalg.hosted import SINGULAR, Applied, Array, Rules, Tensors, called, register
 from smelt.linalg.matrices import (
+    adjoint,
     batch_of,
     diagonal_values,
     half_triangle,
@@ -57,6 +58,7 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 
     With `upper` it is U with x = U.mT @ U. Only that triangle of x is read, but a gradient is symmetric: it is that of
     a function of symmetric matrices. A matrix that is not positive definite is an error when values are asked for.
+    Complex matrices are Hermitian, with the conjugate transpose for mT.
 
     >>> import smelt as sm
     >>> sm.linalg.cholesky(sm.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
@@ -64,7 +66,7 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
     """
     given, dtype = square_matrices(x, "cholesky")
     if flag(upper, "cholesky", "upper"):
-        return rounded(_factor(given.mT).mT, dtype)
+        return rounded(adjoint(_factor(adjoint(given))), dtype)
     return rounded(_factor(given), dtype)
 
 
@@ -76,7 +78,7 @@ def _cholesky_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[
     (change,), (lower,) = tangents, call.values
     assert change is not None
     half = solved_triangle(lower, symmetric(change))
-    return [lower @ half_triangle(solved_triangle(lower, half.mT))]
+    return [lower @ half_triangle(solved_triangle(lower, adjoint(half)))]
 
 
 register(
@@ -155,8 +157,8 @@ def _solve_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Ten
 
 
 def _solve_back(call: Applied, given: Mapping[int, Tensor]) -> Sequence[Tensor | None]:
-    for_b = solved(call.sources[0].mT, given[0])
-    return [-(for_b @ call.values[0].mT), for_b]
+    for_b = solved(adjoint(call.sources[0]), given[0])
+    return [-(for_b @ adjoint(call.values[0])), for_b]
 
 
 def _difference(a: Tensor | None, b: Tensor | None) -> Tensor:
@@ -227,8 +229,8 @@ def _triangle_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[
 
 def _triangle_back(call: Applied, given: Mapping[int, Tensor]) -> Sequence[Tensor | None]:
     upper, transposed, unit = call.options
-    for_b = solved_triangle(call.sources[0], given[0], upper, not transposed, unit)
-    outer = for_b @ call.values[0].mT
+    for_b = solved_triangle(call.sources[0].conj(), given[0], upper, not transposed, unit)
+    outer = for_b @ adjoint(call.values[0])
     return [-_triangle_of(outer.mT if transposed else outer, upper, unit), for_b]
 
 
@@ -351,7 +353,7 @@ def _by_singular_values(x: Array) -> tuple[Array, Array, Array, Array]:
 def _cofactor_values(x: Array) -> Array:
     """The gradient of the determinant: of a diagonal matrix, the products of all other elements."""
     u, s, vh, sign = _by_singular_values(x)
-    result: Array = sign * ((u * _others(s)[..., None, :]) @ vh)
+    result: Array = sign * ((u.conj() * _others(s)[..., None, :]) @ vh.conj())
     return result
 
 
@@ -369,10 +371,10 @@ def _cofactors_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence
     (change,), (x,) = tangents, call.sources
     assert change is not None
     u, vh, pairs = called("det pairs", [x], [shape_of(x)] * 3)
-    inner = u.mT @ change @ vh.mT
+    inner = adjoint(u) @ change @ adjoint(vh)
     along = (pairs @ diagonal_values(inner)[..., None])[..., 0]
     moved = where(on_diagonal(shape_of(x)[-1]), along[..., None], -(pairs * inner.mT))
-    return [u @ moved @ vh]
+    return [u.conj() @ moved @ vh.conj()]
 
 
 def _pair_values(x: Array) -> tuple[Array, Array, Array]:
@@ -422,7 +424,8 @@ register(
 
 
 def slogdet(x: Tensor) -> SlogdetResult:
-    """The sign of the determinant of square matrices, and the logarithm of its absolute value.
+    """The sign of the determinant of square matrices, and the logarithm of its absolute value. A complex determinant
+    has the number of size 1 as its sign that it is the absolute value times.
 
     Both are right where the determinant itself is too large or too small for a float. A singular matrix has 0 and -inf;
     its gradient is an error.
@@ -443,7 +446,8 @@ def _logarithm(x: Tensor) -> Tensors:
 def _slogdet_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tensor | None]:
     (change,), (x,) = tangents, call.sources
     assert change is not None
-    return [None, (inverted(x).mT * change).sum((-2, -1))]
+    share = (inverted(x).mT * change).sum((-2, -1))
+    return [call.values[0] * (share - share.real) if share._node.dtype.is_complex else None, share]
 
 
 register(
@@ -454,5 +458,6 @@ register(
         _FINITE,
         _slogdet_forward,
         lambda sources, options: _logarithm(*sources),
+        real=(1,),
     ),
 )

@@ -15,6 +15,7 @@ from smelt.errors import ArgumentError, GradientError
 from smelt.graph import IndexLike, broadcast_shapes, build, minimum, size_of
 from smelt.linalg.hosted import Applied, Rules, Tensors, called, register
 from smelt.linalg.matrices import (
+    adjoint,
     batch_of,
     diagonal_values,
     gap_reciprocals,
@@ -24,6 +25,7 @@ from smelt.linalg.matrices import (
     shape_of,
     square_matrices,
     symmetric,
+    turning,
 )
 from smelt.linalg.solving import solved_triangle
 from smelt.tensor import Tensor, concat, finfo, flag, floating, wrap
@@ -59,7 +61,7 @@ class SVDResult(NamedTuple):
 
 
 def eigh(x: Tensor) -> EighResult:
-    """Eigenvalues of symmetric matrices, in ascending order, and eigenvectors as columns.
+    """Eigenvalues of symmetric (or complex Hermitian) matrices, in ascending order, and eigenvectors as columns.
 
     Only the lower triangle of x is read, but a gradient is symmetric: it is that of a function of symmetric matrices.
 
@@ -78,13 +80,13 @@ def _eigen(x: Tensor) -> Tensors:
 def _eigh_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tensor | None]:
     (change,), (w, v) = tangents, call.values
     assert change is not None
-    inner = v.mT @ symmetric(change) @ v
+    inner = adjoint(v) @ symmetric(change) @ v
     gaps = w[..., None, :] - w[..., :, None]
     return [diagonal_values(inner), v @ (gap_reciprocals(gaps) * inner)]
 
 
 def eigvalsh(x: Tensor) -> Tensor:
-    """Eigenvalues of symmetric matrices, in ascending order. Only the lower triangle of x is read.
+    """Eigenvalues of symmetric (or complex Hermitian) matrices, in ascending order. Only their lower triangle is read.
 
     >>> import smelt as sm
     >>> sm.linalg.eigvalsh(sm.asarray([[2.0, 0.0], [0.0, 1.0]])).tolist()
@@ -102,7 +104,7 @@ def _eigvalsh_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[
     (change,), (x,) = tangents, call.sources
     assert change is not None
     v = _eigen(x)[1]
-    return [((symmetric(change) @ v) * v).sum(-2)]
+    return [((symmetric(change) @ v) * v.conj()).sum(-2)]
 
 
 register(
@@ -113,6 +115,7 @@ register(
         _FINITE,
         _eigh_forward,
         lambda sources, options: _eigen(*sources),
+        real=(0,),
     ),
 )
 register(
@@ -123,6 +126,7 @@ register(
         _FINITE,
         _eigvalsh_forward,
         lambda sources, options: [_eigenvalues(*sources)],
+        real=(0,),
     ),
 )
 
@@ -166,18 +170,20 @@ def _svd_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tenso
     (change,), (u, s, vh) = tangents, call.values
     assert change is not None
     (rows, columns), count = shape_of(change)[-2:], shape_of(s)[-1]
-    right = change @ vh.mT  # rows x count
-    inner = u.mT @ right
+    right = change @ adjoint(vh)  # rows x count
+    inner = adjoint(u) @ right
     down, across = s[..., :, None], s[..., None, :]
     gaps = gap_reciprocals((across - down) * (across + down))
-    for_u = u @ (gaps * (inner * across + down * inner.mT))
-    for_v = vh.mT @ (gaps * (down * inner + inner.mT * across))
+    for_u = u @ (gaps * (inner * across + down * adjoint(inner)))
+    for_v = adjoint(vh) @ (gaps * (down * inner + adjoint(inner) * across))
+    if change._node.dtype.is_complex:
+        for_u = for_u + u @ (turning(inner) / across)
     if rows != count:
         for_u = for_u + (right - u @ inner) / across
     if columns != count:
-        left = change.mT @ u
-        for_v = for_v + (left - vh.mT @ inner.mT) / across
-    return [for_u, diagonal_values(inner), for_v.mT]
+        left = adjoint(change) @ u
+        for_v = for_v + (left - adjoint(vh) @ adjoint(inner)) / across
+    return [for_u, diagonal_values(inner), adjoint(for_v)]
 
 
 def _full_svd_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tensor | None]:
@@ -220,7 +226,7 @@ def _svdvals_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[T
     (change,), (x,) = tangents, call.sources
     assert change is not None
     u, _, vh = _parts(x)
-    return [(u * (change @ vh.mT)).sum(-2)]
+    return [(u.conj() * (change @ adjoint(vh))).sum(-2)]
 
 
 _UNKNOWN = "has singular values that were not found"
@@ -233,6 +239,7 @@ register(
         _FINITE,
         _svd_forward,
         lambda sources, options: _parts(*sources),
+        real=(1,),
     ),
 )
 register(
@@ -244,6 +251,7 @@ register(
         _full_svd_forward,
         lambda sources, options: _full_parts(*sources),
         _full_svd_back,
+        real=(1,),
     ),
 )
 register(
@@ -254,17 +262,18 @@ register(
         _FINITE,
         _svdvals_forward,
         lambda sources, options: [singular_values(*sources)],
+        real=(0,),
     ),
 )
 
 
 def _tolerance(rtol: Any, x: Tensor, name: str) -> Tensor:
     """How small singular values count as 0, as a share of the largest: by default, what rounding leaves of a 0."""
+    part = x._node.dtype.part
     if rtol is None:
-        rows, columns = shape_of(x)[-2:]
-        longest = build.maximum(*(build.size_node(size, x._node.dtype) for size in (rows, columns)))
-        return wrap(longest) * finfo(x.dtype).eps
-    node = build.cast(floating(rtol, name), x._node.dtype)
+        longest = build.maximum(*(build.size_node(size, part) for size in shape_of(x)[-2:]))
+        return wrap(longest) * finfo(part).eps
+    node = build.cast(floating(rtol, name), part)
     broadcast_shapes(node.shape, batch_of(x), name)
     return wrap(node)
 
@@ -311,9 +320,9 @@ def _pinv_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tens
     (x, _), (p,), change = call.sources, call.values, tangents[0]
     if change is None:
         return [None]
-    turned = change.mT
-    left = p @ (p.mT @ (turned - turned @ x @ p))
-    outer = turned @ p.mT
+    turned = adjoint(change)
+    left = p @ (adjoint(p) @ (turned - turned @ x @ p))
+    outer = turned @ adjoint(p)
     right = (outer - p @ (x @ outer)) @ p
     return [left + right - p @ change @ p]
 
@@ -369,15 +378,17 @@ def _qr_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tensor
         return _tall_forward(change, q, r)
     first, others = (slice(None, count), slice(count, None))
     for_q, for_first = _tall_forward(change[..., first], q, r[..., first])
-    for_others = q.mT @ change[..., others] + for_q.mT @ x[..., others]
+    for_others = adjoint(q) @ change[..., others] + adjoint(for_q) @ x[..., others]
     return [for_q, concat([for_first, for_others], axis=-1)]
 
 
 def _tall_forward(change: Tensor, q: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     moved = solved_triangle(r, change.mT, True, True).mT  # change @ inv(r)
-    inner = q.mT @ moved
+    inner = adjoint(q) @ moved
     below = inner.tril(-1)
-    turned = below - below.mT
+    turned = below - adjoint(below)
+    if change._node.dtype.is_complex:
+        turned = turned + turning(inner)
     return q @ (turned - inner) + moved, (inner - turned) @ r
 
 

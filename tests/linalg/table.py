@@ -31,10 +31,18 @@ class Case(NamedTuple):
         return [self.make(first).astype(dtype), *(x.astype(dtype) for x in others)]
 
 
+def complex_inputs(case: Case, size: int, batch: tuple[int, ...] = (), seed: int = 0) -> list[Array]:
+    """Matrices of complex numbers; the first is made what the case takes."""
+    plain = case._replace(make=lambda x: x)
+    both = zip(plain.inputs(size, batch, seed), plain.inputs(size, batch, seed + 1000), strict=True)
+    first, *others = [a + 1j * b for a, b in both]
+    return [case.make(first), *others]
+
+
 def definite(x: Array) -> Array:
     """Symmetric, with eigenvalues between 1 and about 5."""
     n = x.shape[-1]
-    product: Array = x @ np.swapaxes(x, -1, -2) / max(n, 1) + np.eye(n)
+    product: Array = x @ np.swapaxes(x, -1, -2).conj() / max(n, 1) + np.eye(n)
     return product
 
 
@@ -44,7 +52,7 @@ def regular(x: Array) -> Array:
 
 
 def symmetrized(x: Any) -> Any:
-    return (x + x.mT) * 0.5
+    return (x + x.mT.conj()) * 0.5
 
 
 def square(n: int) -> list[tuple[int, ...]]:
@@ -80,7 +88,7 @@ ORDERS = ["fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf]
 CASES: dict[str, Case] = {
     "cholesky": Case(lambda x: la.cholesky(symmetrized(x)), np.linalg.cholesky, square, definite),
     "cholesky upper": Case(
-        lambda x: la.cholesky(symmetrized(x), upper=True), lambda x: np.linalg.cholesky(x).mT, square, definite
+        lambda x: la.cholesky(symmetrized(x), upper=True), lambda x: np.linalg.cholesky(x).mT.conj(), square, definite
     ),
     "cross": Case(lambda x, y: la.cross(x, y, axis=-2), lambda x, y: np.cross(x, y, axis=-2), lambda n: [(3, n)] * 2),
     "det": Case(la.det, np.linalg.det, square),
