@@ -23,7 +23,19 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
 - An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`. So do element
   types that smelt does not have, sizes that depend on the values of tensors, and unknown targets of `custom_call`.
 
-## Operations
+`sm.stablehlo.export(function, *args, shapes=None, weights="arguments")` writes the program that a call would run, as
+the text of a module with a function `main`. Nothing is computed: only the types of `args` count.
+
+- Arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by itself
+  (marked `smelt.hidden`), which `weights="inline"` writes as constants, and for a function that draws random numbers
+  the three numbers that say which (marked `smelt.random`). Results are the tensors that it returns.
+- What StableHLO has no operation for is a `stablehlo.composite "smelt.NAME"`, whose decomposition is a private function
+  of the module: any compiler can take it. `load` takes it for smelt's own only if its decomposition, read, is the one
+  that `export` would write; otherwise it is what the decomposition says.
+- `export` of what `load` has read gives the same text again, and equal programs have equal texts.
+- The same from the shell: `smelt emit-stablehlo net.py:forward --shapes "f32[8,784]"`.
+
+## Operations that are read
 
 | operation | attributes that are read | |
 |---|---|---|

@@ -48,6 +48,7 @@ _MODULES = {
     "convert": "another kind of file of a model, or fewer bits",
     "perplexity": "how surprised a language model is by a text",
     "compare": "a language model here and a hosted one, side by side",
+    "emit-stablehlo": "a function of a script, or a model, as StableHLO for other compilers",
     "llm-bench": "how quick a language model is here, beside others",
 }
 
@@ -71,7 +72,7 @@ class _Wide(argparse.RawDescriptionHelpFormatter):
 
     def add_arguments(self, actions: Any) -> None:
         """Make room for names of commands, whose indentation argparse does not count."""
-        self._action_max_length = max(self._action_max_length, 14)
+        self._action_max_length = max(self._action_max_length, 18)
         super().add_arguments(actions)
 
 

@@ -12,6 +12,7 @@ from smelt.runtime.storage import Signature, Storage, host_leaf, leaf, new_leaf,
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
+    Trace,
     assert_sizes,
     batching,
     counted,

@@ -58,6 +58,31 @@ class _StandIns(NamedTuple):
     shapes: ShapeCheck | None
 
 
+class FunctionGraph(NamedTuple):
+    """The graph of a function: what it returns, and sets, from its arguments, the tensors that it reaches by itself,
+    and, if it draws random numbers, the three numbers that say which; `effects` are computed for their own sake.
+    """
+
+    roots: list[Node]
+    arguments: list[Node]
+    hidden: list[Node]
+    random: Node | None
+    effects: list[Node]
+
+
+class _Run(NamedTuple):
+    """One run on stand-ins: which leaf each node stands for, and what was returned."""
+
+    given: _StandIns
+    recorded: runtime.Trace
+    hidden: dict[int, int]
+    numbers: dict[Node, int]
+    roots: list[Node]
+    parts: list[Any]
+    structure: Any
+    changed: list[tuple[int, str, bool]]
+
+
 class Jit(Generic[P, T]):
     """A compiled function; the original is `__wrapped__`."""
 
@@ -316,19 +341,9 @@ class Jit(Generic[P, T]):
 
     def _record(self, args: Any, kwargs: Any, leaves: list[Any], key: Any) -> tuple[Traced, Entry]:
         """Run the function on stand-ins; everything that a replay needs but the compiled graph."""
-        given = self._stand_ins(args, kwargs, leaves)
-        hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(given.numbers)}
-        # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
-        with runtime.tracing() as recorded, private_nodes() as made:
-            recorded.hidden.update(hidden)
-            parts, structure, changed = self._run_on(given)
-            check_results(parts)
-            returned = [part for part in parts if isinstance(part, Tensor)]
-            roots = without_aliases([default_weak(part._node) for part in returned])
-            order = topological(roots)
-            reached = {node: hidden[id(node.attribute)] for node in order if id(node.attribute) in hidden}
-            check_nodes(order, made.outside)
-            numbers = given.numbers | reached
+        run = self._run(args, kwargs, leaves)
+        given, recorded, hidden, numbers = run.given, run.recorded, run.hidden, run.numbers
+        roots, parts, structure, changed = run.roots, run.parts, run.structure, run.changed
         once = not changes_values(self._entries, key)
         traced = trace(roots, self._contracts, effects=recorded.effects, once=once)
         first = len(leaves) + bool(recorded.draws)
@@ -359,6 +374,37 @@ class Jit(Generic[P, T]):
             changed,
         )
         return traced, entry
+
+    def _run(self, args: Any, kwargs: Any, leaves: list[Any]) -> _Run:
+        """The graph of a call, by running the function on stand-ins."""
+        given = self._stand_ins(args, kwargs, leaves)
+        hidden = {id(storage): k for k, storage in enumerate(leaves) if k >= len(given.numbers)}
+        # Nodes of its own: an equal one outside may have a value, of a tensor that will be another one later.
+        with runtime.tracing() as recorded, private_nodes() as made:
+            recorded.hidden.update(hidden)
+            parts, structure, changed = self._run_on(given)
+            check_results(parts)
+            returned = [part for part in parts if isinstance(part, Tensor)]
+            roots = without_aliases([default_weak(part._node) for part in returned])
+            order = topological(roots)
+            reached = {node: hidden[id(node.attribute)] for node in order if id(node.attribute) in hidden}
+            check_nodes(order, made.outside)
+        return _Run(given, recorded, hidden, given.numbers | reached, roots, parts, structure, changed)
+
+    def graph(self, *args: P.args, **kwargs: P.kwargs) -> FunctionGraph:
+        """The graph of a call with these arguments; nothing is compiled or computed for it."""
+        args, kwargs = self._taken(args, kwargs)
+        leaves, _ = self._searched(args, kwargs)
+        run = self._run(args, kwargs, leaves)
+        count = len(run.given.numbers)
+        reached = sorted((number, k, node) for k, (node, number) in enumerate(run.numbers.items()) if k >= count)
+        return FunctionGraph(
+            run.roots,
+            list(run.given.numbers),
+            [node for _, _, node in reached],
+            run.recorded.random_node,
+            run.recorded.effects,
+        )
 
     def _stand_ins(self, args: Any, kwargs: Any, leaves: list[Any]) -> _StandIns:
         """What the function is run on in the place of its arguments."""

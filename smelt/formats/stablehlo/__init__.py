@@ -5,8 +5,9 @@ operation is computed as the specification defines it, or refused with its name 
 """
 
 from smelt.errors import UnsupportedOp
+from smelt.formats.stablehlo.export import export
 from smelt.formats.stablehlo.program import Imported, Signature, load
 from smelt.formats.stablehlo.reader import SPECIFICATION, XLA, Rules
 from smelt.formats.stablehlo.table import ROWS
 
-__all__ = ["ROWS", "SPECIFICATION", "XLA", "Imported", "Rules", "Signature", "UnsupportedOp", "load"]
+__all__ = ["ROWS", "SPECIFICATION", "XLA", "Imported", "Rules", "Signature", "UnsupportedOp", "export", "load"]

@@ -8,6 +8,7 @@ from typing import Final
 from smelt.dtypes import DType, bool_, int32
 from smelt.formats.stablehlo import loops
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
+from smelt.formats.stablehlo.writing import own_composite
 from smelt.graph import (
     Branch,
     Loop,
@@ -29,7 +30,10 @@ def _func_call(call: Call) -> list[Value]:
 
 
 def _composite(call: Call) -> list[Value]:
-    """A composite is what its decomposition says."""
+    """A composite is what its decomposition says; ours are nodes, if that is what they compute."""
+    own = own_composite(call)
+    if own is not None:
+        return own
     return call.reading.function(call.symbol("decomposition"), call.operands, call.operation)
 
 
@@ -154,7 +158,13 @@ ROWS: Final = {
     "call": Row(_func_call, ("callee",), tensors=False),
     **rows(
         {
-            "composite": Row(_composite, ("name", "decomposition"), tensors=False),
+            "composite": Row(
+                _composite,
+                ("name", "decomposition", "composite_attributes"),
+                None,
+                "smelt's own become one node",
+                False,
+            ),
             "if": Row(_if, (), 1),
             "case": Row(_case, (), 1),
             "while": Row(_while, (), None, "a loop that counts becomes one of known length"),

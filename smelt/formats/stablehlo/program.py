@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,10 +130,13 @@ class Imported:
                 self._numbers |= more
 
     def _graph(self, shapes: tuple[Shape, ...], numbers: Numbers = ()) -> _Graph:
-        """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them."""
         known = self._graphs.get((shapes, numbers))
-        if known is not None:
-            return known
+        if known is None:
+            known = self._graphs[shapes, numbers] = self.read(shapes, numbers)
+        return known
+
+    def read(self, shapes: Sequence[Shape], numbers: Numbers = ()) -> _Graph:
+        """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them."""
         stand_ins = []
         for argument, shape in zip(self.module.functions[self.name].arguments, shapes, strict=True):
             dtype = self._dtype(argument.type)
@@ -146,8 +150,7 @@ class Imported:
             if not isinstance(root, Node):
                 at = mlir.place(self.module.text, self.module.functions[self.name].at)
                 raise ParseError(f"{at}: {self.name}: result {k} is no tensor")
-        graph = self._graphs[shapes, numbers] = _Graph([*stand_ins, *reading.keys], roots, reading.assertions)
-        return graph
+        return _Graph([*stand_ins, *reading.keys], roots, reading.assertions)
 
     def _dtype(self, kind: mlir.Type) -> DType:
         """The dtype of an argument, which must be one that smelt has."""

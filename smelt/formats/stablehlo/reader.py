@@ -60,6 +60,8 @@ class Reading:
         self, module: Module, table: dict[str, Row], rules: Rules = SPECIFICATION, limits: Limits = LIMITS
     ) -> None:
         self.module, self.table, self.rules, self.limits = module, table, rules, limits
+        self.trusted = False  # whether composites that say they are ours are: the module was written here
+        self.composites: dict[Any, Any] = {}  # of ours, by all that they say
         self.constants: dict[int, Node] = {}  # by the identity of their operations
         self.entries = sizes.Entries()
         self.given: dict[Node, int] = {}  # the numbers of the arguments
@@ -73,6 +75,12 @@ class Reading:
         """The key of numbers that nothing in the text decides."""
         self.keys.append(stand_in(uint32, (2,)))
         return self.keys[-1]
+
+    def trusting(self, module: Module) -> Reading:
+        """The same for a module that was written here."""
+        other = Reading(module, self.table, self.rules, self.limits)
+        other.trusted = True
+        return other
 
     # --- functions and regions
 

@@ -1,0 +1,96 @@
+"""Loops and branches: bodies are functions of the module, which `while` and `if` call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.dtypes import DType, int64
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
+from smelt.graph import Loop, Node, Shape, parameter_types, upper, value_types
+
+Type = tuple[DType, Shape]
+
+
+def _types(values: Sequence[Value]) -> list[Type]:
+    return [(x.dtype, x.shape) for x in values]
+
+
+def loop(body: Body, node: Node, *sources: Value) -> list[Value]:
+    """A counter, the states, and what is stacked: slices are read and written at the counter."""
+    told: Loop = node.attribute
+    states, constants = list(sources[: told.states]), list(sources[told.states : told.states + told.constants])
+    xs = sources[told.states + told.constants :]
+    given = parameter_types(node)
+    step = body.program.function("body", told.body, given)
+    if told.test is not None:
+        return _while(body, node, states, constants, step)
+    length = told.length
+    if not isinstance(length, int):
+        raise refuse(node, "a loop whose length is not known")
+    stacked = value_types(told)[told.states :]
+    buffers = [body.constant(0, dtype, shape) for dtype, shape in stacked]
+    first, last = body.constant(0, int64), body.constant(length, int64)
+    carried = [first, *states, *buffers]
+
+    def test(inner: Body, at: Value, *_: Value) -> list[Value]:
+        return [inner.compare("LT", at, last)]
+
+    def following(inner: Body, at: Value, *now: Value) -> list[Value]:
+        place = inner.binary("subtract", inner.constant(length - 1, int64), at) if told.reverse else at
+        zero = inner.constant(0, int64)
+        rows = [_row(inner, x, place, zero) for x in xs]
+        results = inner.call(
+            step, [*now[: told.states], *constants, *rows, place], [(x.dtype, x.shape) for x in told.body]
+        )
+        written = [
+            _with_row(inner, buffer, y, place, zero)
+            for buffer, y in zip(now[told.states :], results[told.states :], strict=True)
+        ]
+        return [inner.binary("add", at, inner.constant(1, int64)), *results[: told.states], *written]
+
+    types = _types(carried)
+    regions = [body.region(types, test), body.region(types, following)]
+    return body.ops("while", carried, types, {}, regions)[1:]
+
+
+def _row(body: Body, x: Value, at: Value, zero: Value) -> Value:
+    shape = tuple(upper(size) for size in x.shape[1:])
+    starts = [at, *[zero] * len(shape)]
+    row = body.op("dynamic_slice", [x, *starts], x.dtype, (1, *shape), slice_sizes=integers([1, *shape]))
+    return body.reshape(row, shape)
+
+
+def _with_row(body: Body, x: Value, row: Value, at: Value, zero: Value) -> Value:
+    starts = [at, *[zero] * row.rank]
+    return body.op("dynamic_update_slice", [x, body.reshape(row, (1, *row.shape)), *starts], x.dtype, x.shape)
+
+
+def _while(body: Body, node: Node, states: list[Value], constants: list[Value], step: str) -> list[Value]:
+    told: Loop = node.attribute
+    assert told.test is not None
+    given = parameter_types(node)
+    asked = body.program.function("test", told.test, given[: told.states + told.constants])
+    carried = [body.constant(0, int64), *states]
+    types = _types(carried)
+
+    def test(inner: Body, at: Value, *now: Value) -> list[Value]:
+        assert told.test is not None
+        return inner.call(asked, [*now, *constants], [(x.dtype, x.shape) for x in told.test])
+
+    def following(inner: Body, at: Value, *now: Value) -> list[Value]:
+        results = inner.call(step, [*now, *constants, at], [(x.dtype, x.shape) for x in told.body])
+        return [inner.binary("add", at, inner.constant(1, int64)), *results]
+
+    regions = [body.region(types, test), body.region(types, following)]
+    return body.ops("while", carried, types, {}, regions)[1:]
+
+
+def branch(body: Body, node: Node, which: Value, *operands: Value) -> list[Value]:
+    """One of two functions of the operands."""
+    types = value_types(node.attribute)
+    given = parameter_types(node)
+    names = [
+        body.program.function(name, graph, given) for name, graph in zip(("true", "false"), node.attribute, strict=True)
+    ]
+    regions = [body.region([], lambda inner, name=name: inner.call(name, operands, types)) for name in names]
+    return body.ops("if", [which], types, {}, regions)

@@ -1,0 +1,108 @@
+"""Reductions, running reductions, and products of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from smelt.dtypes import DType, compute_dtype
+from smelt.formats.mlir import Coded, Dense, Ranked
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
+from smelt.graph import Node, identity, label_sizes
+
+_COMBINED: Final = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
+_BOOLS: Final = {"max": "or", "min": "and"}
+
+
+def combining(op: str, dtype: DType) -> Callable[[Body, Value, Value], Value]:
+    """A reduction of the graph as a function of two scalars."""
+    if op == "logaddexp":
+        return _logaddexp
+    name = _BOOLS[op] if dtype.is_bool else _COMBINED[op]
+    return lambda body, a, b: body.binary(name, a, b)
+
+
+def _logaddexp(body: Body, a: Value, b: Value) -> Value:
+    """Twice the same infinity is that infinity."""
+    large = body.binary("maximum", a, b)
+    apart = body.binary("subtract", a, b)
+    small = body.unary("exponential", body.unary("negate", body.unary("abs", apart)))
+    found = body.binary("add", large, body.unary("log_plus_one", small))
+    return body.select(body.compare("EQ", a, b), body.binary("add", a, body.like(_LOG_2, a)), found)
+
+
+_LOG_2: Final = 0.6931471805599453
+
+
+def reduce(body: Body, node: Node, x: Value) -> Value:
+    """Sums and products of 16-bit floats are of wider ones, and rounded once."""
+    op, axes = node.attribute
+    wide = compute_dtype(x.dtype) if op in ("add", "mul") and x.dtype.is_float else x.dtype
+    x = body.convert(x, wide)
+    found = body.reduce(x, body.constant(identity(op, wide), wide), axes, combining(op, wide))
+    return body.convert(found, node.dtype)
+
+
+def scan(body: Body, node: Node, x: Value) -> Value:
+    """Windows that reach back to the first element."""
+    op, axis = node.attribute
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise refuse(node, "a running reduction along an axis whose size is not known")
+    if 0 in x.shape:
+        return x
+    ones = [1] * x.rank
+    sizes = [size if k == axis else 1 for k in range(x.rank)]
+    pads = [n for k in range(x.rank) for n in ((size - 1 if k == axis else 0), 0)]
+    attributes = {
+        "window_dimensions": integers(sizes),
+        "window_strides": integers(ones),
+        "base_dilations": integers(ones),
+        "window_dilations": integers(ones),
+        "padding": Dense(Ranked((x.rank, 2), "i64"), False, b"".join(n.to_bytes(8, "little") for n in pads)),
+    }
+    function = combining(op, x.dtype)
+    region = body.region([(x.dtype, ())] * 2, lambda inner, a, b: [function(inner, a, b)])
+    start = body.constant(identity(op, x.dtype), x.dtype)
+    [found] = body.ops("reduce_window", [x, start], [(x.dtype, x.shape)], attributes, [region])
+    return found
+
+
+def contract(body: Body, node: Node, a: Value, b: Value) -> Value:
+    """A product summed over labels: those of one operand alone first, then a dot_general, then the order of axes."""
+    left, right, out = (list(labels) for labels in node.attribute)
+    sizes = label_sizes(node)
+    narrow = a.dtype.kind is node.dtype.kind and a.dtype.bits <= node.dtype.bits
+    a, b = (x if narrow else body.convert(x, node.dtype) for x in (a, b))
+    a, left = _summed(body, node, a, left, right)
+    b, right = _summed(body, node, b, right, left)
+    batch = [label for label in left if label in right and label in out]
+    inner = [label for label in left if label in right and label not in out]
+    free = [label for label in (*left, *right) if (label in left) != (label in right)]
+    numbers = (
+        ("lhs_batching_dimensions", tuple(left.index(label) for label in batch)),
+        ("rhs_batching_dimensions", tuple(right.index(label) for label in batch)),
+        ("lhs_contracting_dimensions", tuple(left.index(label) for label in inner)),
+        ("rhs_contracting_dimensions", tuple(right.index(label) for label in inner)),
+    )
+    given = [*batch, *free]
+    product = body.op(
+        "dot_general",
+        [a, b],
+        node.dtype,
+        tuple(sizes[label] for label in given),
+        dot_dimension_numbers=Coded("#stablehlo.dot", numbers),
+    )
+    return body.transpose(product, [given.index(label) for label in out])
+
+
+def _summed(body: Body, node: Node, x: Value, own: list[int], other: list[int]) -> tuple[Value, list[int]]:
+    """An operand summed over the labels that nobody else has."""
+    kept = node.attribute.out
+    alone = [k for k, label in enumerate(own) if label not in other and label not in kept]
+    if not alone:
+        return x, own
+    x = body.convert(x, node.dtype)
+    zero = body.constant(0, x.dtype)
+    found = body.reduce(x, zero, alone, combining("add", x.dtype))
+    return found, [label for k, label in enumerate(own) if k not in alone]

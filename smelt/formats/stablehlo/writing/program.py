@@ -1,0 +1,204 @@
+"""A module that is being written: its functions, and which decompositions are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.dtypes import DType
+from smelt.errors import InternalError
+from smelt.formats.mlir import Argument, Array, Attribute, Block, Function, Module, Opaque, Region, Symbol, Typed
+from smelt.formats.stablehlo.writing.body import I64, Body, Value, refuse
+from smelt.formats.stablehlo.writing.table import RULES, name_of
+from smelt.graph import (
+    CONTROL,
+    Node,
+    Op,
+    Shape,
+    constant_of,
+    expand,
+    make,
+    make_leaf,
+    parameter,
+    topological,
+    value_types,
+    without_aliases,
+)
+
+Type = tuple[DType, Shape]
+
+
+class Program:
+    """Functions of a module, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+        self._known: dict[Any, str] = {}  # private functions by what they compute
+        self._prefix = ""
+
+    def module(self) -> Module:
+        return Module("", self.functions, [], {}, {})
+
+    # --- functions
+
+    def main(self, name: str, roots: Sequence[Node], arguments: Mapping[Node, dict[str, Attribute]]) -> None:
+        """The function that others call: leaves that are no arguments are constants."""
+        self.functions[name] = Function(name, [], [], None, {}, "public")  # which stands first
+        body = Body(self)
+        given = {node: body.argument(node.dtype, node.shape) for node in arguments}
+        results = Graph(body, given).values(without_aliases(roots))
+        self._finish(name, body, list(given.values()), results, "public", list(arguments.values()))
+
+    def function(self, name: str, roots: Sequence[Node], types: Sequence[Type]) -> str:
+        """A private function of a closed graph; the one that is there already, if there is one."""
+        key = tuple(without_aliases(roots)), tuple(types)
+        known = self._known.get(key)
+        if known is None:
+            known = self._new(f"{self._prefix}.{name}" if self._prefix else name)
+            self._known[key] = known
+            body = Body(self)
+            given = {parameter(k, *type_): body.argument(*type_) for k, type_ in enumerate(types)}
+            results = Graph(body, given).values(key[0])
+            self._finish(known, body, list(given.values()), results)
+        return known
+
+    def decomposed(self, node: Node) -> str:
+        """The private function of a composite."""
+        types = [(x.dtype, x.shape) for x in node.sources]
+        key = node.op, node.attribute, node.dtype, node.shape, tuple(types)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._new(name_of(node))
+            body = Body(self)
+            arguments = [body.argument(*type_) for type_ in types]
+            around, self._prefix = self._prefix, known
+            results = _written_out(body, node, arguments)
+            self._prefix = around
+            self._finish(known, body, arguments, results)
+        return known
+
+    def _new(self, name: str) -> str:
+        """A name that no function has."""
+        number, free = 0, name
+        while free in self.functions:
+            number += 1
+            free = f"{name}_{number}"
+        self.functions[free] = Function(free, [], [], None, {}, "private")
+        return free
+
+    def _finish(
+        self,
+        name: str,
+        body: Body,
+        arguments: Sequence[Value],
+        results: Sequence[Value],
+        visibility: str = "private",
+        attributes: Sequence[dict[str, Attribute]] = (),
+    ) -> None:
+        body.ends("func.return", results)
+        told = attributes or [{}] * len(arguments)
+        given = [Argument(x.name, x.type, each) for x, each in zip(arguments, told, strict=True)]
+        block = Block(given, body.operations)
+        self.functions[name] = Function(name, given, [(x.type, {}) for x in results], Region([block]), {}, visibility)
+
+
+class Graph:
+    """A graph on its way into a body: values by the nodes that they are of."""
+
+    def __init__(self, body: Body, given: Mapping[Node, Value]) -> None:
+        self.body = body
+        self.known: dict[Node, Value | list[Value]] = dict(given)
+
+    def values(self, roots: Sequence[Node]) -> list[Value]:
+        """The values of some nodes, after all that they need."""
+        for node in topological(roots, known=self.known):
+            if constant_of(node) is None:  # numbers are written where they are first read
+                self.known[node] = self._written(node)
+        return [self.value(root) for root in roots]
+
+    def value(self, node: Node) -> Value:
+        constant = constant_of(node)
+        if constant is not None:
+            return self.body.bits(constant.attribute, node.dtype, node.shape)
+        found = self.known[node]
+        assert isinstance(found, Value)
+        return found
+
+    def _written(self, node: Node) -> Value | list[Value]:
+        if node.op is Op.LEAF or node.leaf is not None:
+            leaf = node.leaf or node
+            if not hasattr(leaf.attribute, "numpy"):
+                raise refuse(node, "a stand-in that is no argument")
+            return self.body.array(leaf.attribute.numpy(), node.dtype)
+        if node.op is Op.ITEM:
+            values = self.known[node.sources[0]]
+            assert isinstance(values, list)
+            item: Value = values[node.attribute]
+            return item
+        sources = [self.value(source) for source in node.sources]
+        row = RULES.get(node.op)
+        if row is not None and row.plain is not None:
+            plain: Value | None = row.plain(self.body, node, *sources)
+            if plain is not None:
+                return plain
+        return composite(self.body, node, sources)
+
+
+# --- composites
+
+
+def composite(body: Body, node: Node, sources: Sequence[Value]) -> Value | list[Value]:
+    """A node that StableHLO has no operation for."""
+    if node.op is not Op.COMPOSITE and (node.op not in RULES or RULES[node.op].composite is None):
+        raise refuse(node, "there is no form for it")
+    attributes: dict[str, Attribute] = {"name": name_of(node), "decomposition": Symbol(body.program.decomposed(node))}
+    parameters = parameters_of(node)
+    if parameters:
+        attributes["composite_attributes"] = {name: _attribute(value) for name, value in parameters.items()}
+    types = value_types(node.attribute) if node.op in CONTROL else [(node.dtype, node.shape)]
+    found = body.ops("composite", sources, types, attributes)
+    return found if node.op in CONTROL else found[0]
+
+
+def parameters_of(node: Node) -> dict[str, Any]:
+    """What a composite says beside its types."""
+    if node.op is Op.COMPOSITE:
+        return dict(node.attribute.parameters)
+    if node.op in (Op.GATHER, Op.SCATTER, Op.SORT, Op.SCAN, Op.WINDOW):
+        return dict(node.attribute._asdict())
+    if node.op is Op.LOOP:
+        told = node.attribute
+        length = {} if told.length is None else {"length": told.length}
+        return {"states": told.states, "constants": told.constants, **length, "reverse": told.reverse}
+    return {}
+
+
+def _attribute(value: Any) -> Attribute:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return Typed(value, I64)
+    if isinstance(value, float):
+        return Typed(value, Opaque("f64"))
+    if isinstance(value, tuple) and all(isinstance(each, int) for each in value):
+        return Array("i64", value)
+    raise InternalError(f"a parameter has no form: {value!r}")
+
+
+def _written_out(body: Body, node: Node, arguments: Sequence[Value]) -> list[Value]:
+    """What a composite computes from its arguments."""
+    if node.op is not Op.COMPOSITE:
+        rule = RULES[node.op].composite
+        assert rule is not None
+        found = rule(body, node, *arguments)
+        return list(found) if isinstance(found, list) else [found]
+    stand_ins = [make_leaf(x.dtype, x.shape, f"argument {k}") for k, x in enumerate(node.sources)]
+    same = make(node.op, node.dtype, node.shape, tuple(stand_ins), node.attribute)
+    return Graph(body, dict(zip(stand_ins, arguments, strict=True))).values(without_aliases([expand(same)]))
+
+
+def decomposition(node: Node) -> tuple[Module, str]:
+    """A module with the function of a composite, as it is written here."""
+    program = Program()
+    name = program.decomposed(node)
+    return program.module(), name
