@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from smelt.formats import load as load
     from smelt.formats import save as save
     from smelt.formats import stablehlo as stablehlo
+    from smelt.frontends import from_jax as from_jax
     from smelt.nn.losses import cross_entropy as cross_entropy
     from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.callback import callback as callback
@@ -171,6 +172,7 @@ _LAZY = dict.fromkeys(
     "smelt.transform",
 ) | {
     "cross_entropy": "smelt.nn.losses",
+    "from_jax": "smelt.frontends",
     "load": "smelt.formats",
     "profile": "smelt.debug",
     "rule": "smelt.doors",
@@ -251,6 +253,7 @@ __all__ = [
     "optim",
     "train",
     "stablehlo",
+    "from_jax",
     "load",
     "profile",
     "save",

@@ -20,7 +20,7 @@ LAYOUT = (
     *("errors", "brought", "names", "shown", "config", "tracebacks", "dtypes", "tree", "locks", "diskcache", "stated"),
     *("graph", "derive", "rewrite", "kernel", "cost", "egraph", "fuse", "schedule", "render", "device"),
     *("plan", "compiler", "search", "runtime", "tensor", "transform", "debug", "doors", "tuning"),
-    *("fft", "linalg", "nn", "optim", "formats", "train", "data"),
+    *("fft", "linalg", "nn", "optim", "formats", "frontends", "train", "data"),
     FRONT_DOOR,
     *("llm", "bench", "view", "cli", "__main__"),
 )

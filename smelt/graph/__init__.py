@@ -56,7 +56,16 @@ from smelt.graph.ops import (
 )
 from smelt.graph.origins import Origins, derived, noting
 from smelt.graph.ranges import Ranges
-from smelt.graph.rewritten import alias, bodies_of, rewritten, substituted, with_bodies, with_sizes, without_aliases
+from smelt.graph.rewritten import (
+    alias,
+    bodies_of,
+    remade,
+    rewritten,
+    substituted,
+    with_bodies,
+    with_sizes,
+    without_aliases,
+)
 from smelt.graph.shapes import (
     as_size,
     broadcast_shapes,

@@ -39,6 +39,18 @@ def substituted(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
     return rewritten(roots, lambda node, same: same, dict(new))
 
 
+def remade(roots: Sequence[Node], new: Mapping[Node, Node]) -> list[Node]:
+    """The roots with nodes replaced by others of the same types, and all others made again where this thread makes
+    nodes: a function that is traced has made them then, and does not take them from elsewhere.
+    """
+    known = dict(new)
+    for node in topological(roots, through_leaves=True, known=known):
+        sources = tuple([known[source] for source in node.sources])
+        known[node] = node if node.op is Op.LEAF else make(node.op, node.dtype, node.shape, sources, node.attribute)
+        derived(known[node], node)
+    return [known[root] for root in roots]
+
+
 def with_sizes(roots: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
     """The same graph for given values of its dims, by name."""
 

@@ -8,7 +8,7 @@ from smelt.runtime.devices import available, common_device, default_device, devi
 from smelt.runtime.prepared import Watch
 from smelt.runtime.realize import Fixed, find, realize, realize_sized, run
 from smelt.runtime.state import Runtime, current, using
-from smelt.runtime.storage import Signature, Storage, host_leaf, leaf, new_leaf, signature
+from smelt.runtime.storage import Signature, Storage, host_leaf, is_constant, leaf, new_leaf, set_constant, signature
 from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,

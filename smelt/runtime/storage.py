@@ -214,6 +214,19 @@ class Storage:
         return self._memory is None
 
 
+# Values that belong to a program, as numbers in its text do: no other tensor will ever be in their place.
+_constants: Final = weakref.WeakSet[Storage]()
+
+
+def set_constant(storage: Storage) -> None:
+    """Say that a value belongs to a program: whoever reads it need not look for another one later."""
+    _constants.add(storage)
+
+
+def is_constant(storage: Storage) -> bool:
+    return storage in _constants
+
+
 def leaf(storage: Storage) -> Node:
     """The node that stands for a computed value: one for as long as it lives."""
     node = None if storage.node is None else storage.node()

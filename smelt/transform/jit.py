@@ -551,7 +551,7 @@ def numbered_inputs(
         if number is None:
             if isinstance(storage, Placeholder):
                 raise left_behind(storage)
-            if storage.serial < serial:
+            if storage.serial < serial and not runtime.is_constant(storage):
                 raise unknown_tensor(storage)
             captured.append(storage)
             number = -len(captured)

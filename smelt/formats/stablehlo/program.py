@@ -16,7 +16,8 @@ from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.reader import SPECIFICATION, Assertion, Reading, Rules, UnknownSize
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
-from smelt.graph import Index, IndexLike, Node, Shape, checked_shape, pairs, product_of, substituted
+from smelt.graph import Index, IndexLike, Node, Op, Shape, checked_shape, pairs, product_of, remade, topological
+from smelt.runtime import Storage, set_constant
 from smelt.tensor import Tensor, node_of, random, wrap
 
 
@@ -93,7 +94,7 @@ class Imported:
             runtime.assert_sizes(assertion.check)
         nodes += [random.bits((2,))._node for _ in graph.stand_ins[len(nodes) :]]
         given = zip(pairs.all_parts(graph.stand_ins), pairs.all_parts(nodes), strict=True)
-        results = [wrap(node) for node in substituted(graph.roots, dict(given))]
+        results = [wrap(node) for node in remade(graph.roots, dict(given))]
         return results[0] if len(results) == 1 else tuple(results)
 
     def check(self, *shapes: Any) -> list[Tensor]:
@@ -150,6 +151,9 @@ class Imported:
             if not isinstance(root, Node):
                 at = mlir.place(self.module.text, self.module.functions[self.name].at)
                 raise ParseError(f"{at}: {self.name}: result {k} is no tensor")
+        for node in topological(roots, through_leaves=True):
+            if node.op is Op.LEAF and isinstance(node.attribute, Storage):
+                set_constant(node.attribute)
         return _Graph([*stand_ins, *reading.keys], roots, reading.assertions)
 
     def _dtype(self, kind: mlir.Type) -> DType:

@@ -182,3 +182,18 @@ def test_whatever_a_text_says_it_is_read_or_refused(path: Path) -> None:
     for _ in range(40):
         with contextlib.suppress(SmeltError):
             sm.stablehlo.load(meant(whole, source)).check()
+
+
+def test_a_program_with_constants_is_compiled_after_it_was_computed() -> None:
+    program = sm.stablehlo.load(
+        """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+          %0 = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+          %1 = stablehlo.sine %0 : tensor<3xf32>
+          %2 = stablehlo.add %x, %1 : tensor<3xf32>
+          return %1, %2 : tensor<3xf32>, tensor<3xf32>
+        }"""
+    )
+    x = sm.ones(3)
+    before = [part.tolist() for part in program(x)]
+    assert [part.tolist() for part in sm.jit(program)(x)] == before
+    assert [part.tolist() for part in sm.jit(lambda x: program(x * 1))(x)] == before

@@ -1,0 +1,155 @@
+"""What JAX writes down of a function of arrays, as a function of tensors whose derivatives are JAX's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from smelt.errors import ArgumentError, UnsupportedOp
+from smelt.formats import stablehlo
+from smelt.formats.stablehlo import Imported, Rules
+from smelt.graph import topological
+from smelt.runtime import Storage, set_constant
+from smelt.tensor import Tensor, interop
+from smelt.transform import custom_vjp
+
+# For processors, linear algebra is written as calls of LAPACK's routines; for others it is operations. What those lack
+# is written for processors after all.
+_PLATFORMS: Final = ("tpu", "cpu")
+_LARGE: Final = 1024  # bytes of a constant that is handed over, and not written into the text
+
+
+def imported_jax() -> ModuleType:
+    """JAX, which is needed now."""
+    try:
+        import jax
+    except ImportError as missing:
+        raise ArgumentError("from_jax needs JAX", hint="pip install jax") from missing
+    found: ModuleType = jax
+    return found
+
+
+class Typed(NamedTuple):
+    """The type of an array as JAX sees it. A weak one takes the dtype of what it meets, as Python numbers do."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        """Whether there are derivatives by it."""
+        jax = imported_jax()
+        return bool(jax.dtypes.issubdtype(self.dtype, jax.numpy.inexact))
+
+
+class Lowered:
+    """A function of flat arrays that JAX has written down for some types. Called with tensors, it gives a list of them,
+    which lie in the tree `structure`.
+    """
+
+    def __init__(self, function: Callable[..., Any], types: Sequence[Typed], rules: Rules) -> None:
+        self._function, self._types, self._rules = function, list(types), rules
+        self._program, self.structure, self._results, self._constants = _written(function, types, rules)
+        self._differentiable = custom_vjp(self._values)
+        self._differentiable.defvjp(lambda *xs: (self._values(*xs), xs), self._pulled_back)
+
+    @property
+    def text(self) -> str:
+        """The StableHLO that JAX wrote."""
+        return self._program.module.text
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        floats = any(one.is_float for one in self._types) and any(one.is_float for one in self._results)
+        return list(self._differentiable(*tensors) if floats else self._values(*tensors))
+
+    def _values(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        found = self._program(*self._constants, *tensors)
+        return found if isinstance(found, tuple) else (found,)
+
+    def _pulled_back(self, tensors: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+        given = [x for x, kind in zip(cotangents, self._results, strict=True) if kind.is_float]
+        found = iter(self._way_back(*tensors, *given))
+        return tuple([next(found) if kind.is_float else None for kind in self._types])
+
+    @cached_property
+    def _way_back(self) -> Lowered:
+        """The cotangents of float arguments, from all arguments and the cotangents of float results.
+
+        What it computes again on its way is what the function computed: equal nodes are one node.
+        """
+        jax = imported_jax()
+        count = len(self._types)
+        floats = [k for k, kind in enumerate(self._types) if kind.is_float]
+
+        def back(*arrays: Any) -> Any:
+            def by_floats(*chosen: Any) -> list[Any]:
+                merged = list(arrays[:count])
+                for k, array in zip(floats, chosen, strict=True):
+                    merged[k] = array
+                found = jax.tree.leaves(self._function(*merged))
+                return [x for x, kind in zip(found, self._results, strict=True) if kind.is_float]
+
+            _, pull = jax.vjp(by_floats, *(arrays[k] for k in floats))
+            return pull(list(arrays[count:]))
+
+        results = [Typed(kind.shape, kind.dtype) for kind in self._results if kind.is_float]
+        return Lowered(back, [*self._types, *results], self._rules)
+
+
+def _written(
+    function: Callable[..., Any], types: Sequence[Typed], rules: Rules
+) -> tuple[Imported, Any, list[Typed], list[Tensor]]:
+    """A function as a program; how its results are nested, their types, and constants that it takes first."""
+    jax = imported_jax()
+    from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+    arguments = [jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak) for kind in types]
+    traced = jax.jit(function).trace(*arguments)
+    leaves, structure = jax.tree.flatten(traced.out_info)
+    results = [Typed(x.shape, x.dtype) for x in leaves]
+    closed = traced.jaxpr
+    large = [k for k, x in enumerate(closed.consts) if getattr(x, "nbytes", 0) >= _LARGE]
+
+    def with_constants(constants: Sequence[Any], *arrays: Any) -> Any:
+        merged = list(closed.consts)
+        for k, array in zip(large, constants, strict=True):
+            merged[k] = array
+        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, merged))(*arrays)
+
+    constants = [closed.consts[k] for k in large]
+    traced = jax.jit(with_constants, keep_unused=True).trace(constants, *arguments)
+    return _read(traced, rules), structure, results, [_constant(x) for x in constants]
+
+
+def _read(traced: Any, rules: Rules) -> Imported:
+    """What JAX writes for the first platform whose text can be written and read."""
+    for platform in _PLATFORMS:
+        try:
+            program = stablehlo.load(traced.lower(lowering_platforms=(platform,)).as_text(), rules=rules)
+            program.check()
+        except (UnsupportedOp, NotImplementedError, ValueError):
+            if platform == _PLATFORMS[-1]:
+                raise
+        else:
+            return program
+    raise AssertionError
+
+
+def _constant(array: Any) -> Tensor:
+    """An array that the function refers to: of its variables, JAX reads values when it traces."""
+    tensor = tensor_of(array)
+    for node in topological([tensor._node]):
+        if isinstance(node.attribute, Storage):
+            set_constant(node.attribute)
+    return tensor
+
+
+def tensor_of(array: Any) -> Tensor:
+    """A tensor of an array of JAX's, whose memory it shares: neither changes."""
+    jax = imported_jax()
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return interop.from_dlpack(array)

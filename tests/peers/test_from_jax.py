@@ -1,0 +1,217 @@
+"""Functions written with JAX, under smelt's jit, grad and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import smelt as sm
+
+RNG = np.random.default_rng(3)
+W = jnp.asarray(RNG.normal(size=(5, 5)).astype(np.float32))
+KEY = jax.random.key(7)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+@jax.custom_vjp
+def clipped(x: Any) -> Any:
+    return x * x
+
+
+clipped.defvjp(lambda x: (x * x, x), lambda x, ct: (jnp.clip(2 * x * ct, -1, 1),))
+
+
+@jax.custom_jvp
+def safe_root(x: Any) -> Any:
+    return jnp.sqrt(jnp.maximum(x, 0))
+
+
+safe_root.defjvps(lambda t, ans, x: jnp.where(x > 0, t / (2 * jnp.maximum(ans, 1e-3)), 0))
+
+
+def layer_norm(x: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def attention(x: Any) -> Any:
+    scores = jnp.where(jnp.tril(jnp.ones((4, 4), bool)), x @ x.T / 2, -jnp.inf)
+    return jax.nn.softmax(scores, -1) @ x
+
+
+def recurrent(x: Any) -> Any:
+    return jax.lax.scan(lambda h, row: (jnp.tanh(h @ W + row), h * row), jnp.zeros(5), x)
+
+
+# Of one element: a matrix of four rows and five columns.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sine": lambda x: jnp.sin(x) * x**3,
+    "closure": lambda x: jnp.tanh(x @ W),
+    "softmax": lambda x: jax.nn.softmax(x, -1),
+    "log_softmax": lambda x: jax.nn.log_softmax(x, 0),
+    "logsumexp": jax.nn.logsumexp,
+    "gelu": jax.nn.gelu,
+    "relu": jax.nn.relu,
+    "silu": jax.nn.silu,
+    "softplus": jax.nn.softplus,
+    "layer norm": layer_norm,
+    "attention": attention,
+    "custom_vjp": clipped,
+    "custom_jvp": safe_root,
+    "scan": recurrent,
+    "fori_loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jnp.tanh(c @ W) + i, x),
+    "cond": lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
+    "switch": lambda x: jax.lax.switch((jnp.abs(x[0, 0]) * 2).astype(int), [jnp.sin, jnp.cos, jnp.exp], x),
+    "checkpoint": jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ W))),
+    "stop_gradient": lambda x: x * jax.lax.stop_gradient(x),
+    "sort": lambda x: jnp.sort(x, -1) * jnp.arange(5),
+    "top_k": lambda x: jax.lax.top_k(x, 2)[0],
+    "maximum": lambda x: x.max(1),
+    "cumulative": lambda x: (x.cumsum(0), jnp.cumprod(x, 1)),
+    "indexing": lambda x: (x[jnp.array([2, 0, 2])], x.at[1:3, 2].mul(3.0)),
+    "convolution": lambda x: jnp.convolve(x[0], x[1], mode="same"),
+    "pooling": lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2), (2, 2), "SAME"),
+    "einsum": lambda x: jnp.einsum("ij,kj,kl->il", x, x, x),
+    "tree": lambda x: {"rows": [x.mean(0), x.std(1)], "norm": (jnp.linalg.norm(x),), "nothing": None},
+    "random": lambda x: x * jax.random.normal(KEY, x.shape),
+    "linear algebra": lambda x: jnp.linalg.solve(x @ x.T + 4 * jnp.eye(4), x),
+    "special": lambda x: jax.scipy.special.erf(x) + jax.scipy.special.gammaln(jnp.abs(x) + 1),
+    "gradient": jax.grad(lambda x: (jnp.tanh(x @ W) ** 2).sum()),
+}
+
+
+def loss(function: Callable[[Any], Any], xp: Any) -> Callable[[Any], Any]:
+    """A number that depends on all results."""
+
+    def summed(x: Any) -> Any:
+        return sum((xp.sin(part) * (k + 1)).sum() for k, part in enumerate(jax.tree.leaves(function(x))))
+
+    return summed
+
+
+def check(found: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+    parts, structure = jax.tree.flatten(wanted)
+    given, nested = jax.tree.flatten(found)
+    assert nested == structure
+    for a, b in zip(given, parts, strict=True):
+        assert a.shape == b.shape and str(a.dtype) == str(b.dtype)
+        np.testing.assert_allclose(a.numpy(), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_under_jit_grad_and_vmap(name: str) -> None:
+    function, x, batch = FUNCTIONS[name], draw(4, 5), draw(3, 4, 5)
+    imported = sm.from_jax(function)
+    check(imported(x), function(jnp.asarray(x)))
+    check(sm.jit(imported)(x), function(jnp.asarray(x)))
+    check(sm.vmap(imported)(sm.asarray(batch)), jax.vmap(function)(batch), 2e-5)
+    slope = jax.grad(loss(function, jnp))
+    mine = sm.grad(loss(imported, sm))
+    check(sm.jit(mine)(x), slope(x), 5e-5)
+    check(sm.jit(sm.vmap(mine))(batch), jax.vmap(slope)(batch), 5e-5)
+
+
+def test_derivatives_of_higher_order_are_those_of_jax() -> None:
+    for function in (FUNCTIONS["sine"], clipped, safe_root):
+        x = np.float32(0.3)
+        second, third = jax.grad(jax.grad(function)), jax.grad(jax.grad(jax.grad(function)))
+        imported = sm.from_jax(function)
+        check(sm.grad(sm.grad(imported))(x), second(x))
+        check(sm.grad(sm.grad(sm.grad(imported)))(x), third(x))
+
+
+def test_several_arguments_of_all_kinds() -> None:
+    def function(tree: Any, numbers: Any, mode: str, size: int, *, scale: float = 1.0) -> Any:
+        scaled = {name: x * scale for name, x in tree.items()}
+        return scaled, numbers.reshape(size, -1) if mode == "matrix" else numbers
+
+    tree = {"a": draw(3), "b": sm.asarray(draw(2)), "c": jnp.ones(2, jnp.bfloat16)}
+    imported = sm.from_jax(function, static=("size",))
+    found = imported(tree, np.arange(6, dtype=np.int32), "matrix", 2, scale=0.5)
+    plain = {"a": tree["a"], "b": tree["b"].numpy(), "c": tree["c"]}
+    # A Python number is weak: it takes the dtype of what it meets.
+    wanted = function(jax.tree.map(jnp.asarray, plain), jnp.arange(6), "matrix", 2, scale=0.5)
+    check(found, wanted)
+    assert found[0]["c"].dtype is sm.bfloat16
+    assert imported(tree, np.arange(6, dtype=np.int32), "row", 2)[1].shape == (6,)
+    slopes = sm.grad(lambda tree: imported(tree, sm.arange(6), "row", 2)[0]["a"].sum())(tree)
+    assert slopes["a"].tolist() == [1, 1, 1] and slopes["c"].tolist() == [0, 0]
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_results_are_nested_as_the_function_gives_them() -> None:
+    found = sm.from_jax(lambda pair: Pair(pair.second, [pair.first, None]))(Pair(1, draw(2)))
+    assert isinstance(found, Pair) and found.second[1] is None and found.second[0].dtype is sm.int32
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint32", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3)])
+def test_arrays_of_every_dtype(dtype: str, shape: tuple[int, ...]) -> None:
+    x = jnp.asarray(RNG.integers(0, 2, shape)).astype(dtype)
+    check(sm.from_jax(lambda x: (x, x.reshape(-1)))(x), (x, x.reshape(-1)))
+
+
+def test_64_bits_become_32_unless_jax_has_them() -> None:
+    x = np.arange(3)
+    assert sm.from_jax(lambda x: x * 2)(x).dtype is sm.int32
+    imported = sm.from_jax(lambda x: x * 2.5)
+    assert imported(x.astype(np.float64)).dtype is sm.float32
+    with jax.enable_x64(True):
+        assert imported(x.astype(np.float64)).dtype is sm.float64
+
+
+def test_each_kind_of_arguments_is_traced_once() -> None:
+    seen = []
+
+    def function(x: Any) -> Any:
+        seen.append(x.shape)
+        return x + 1
+
+    imported = sm.from_jax(function, draw(3))
+    for shape in [(3,), (3,), (2, 2), (3,), (2, 2)]:
+        imported(draw(*shape))
+    compiled = sm.jit(lambda x: imported(x).sum())
+    for _ in range(2):
+        compiled(draw(3))
+    assert seen == [(3,), (2, 2)]
+    assert repr(imported).endswith("function, traces=2)")
+
+
+def test_arrays_that_the_function_refers_to_are_not_written_into_its_text() -> None:
+    large = jnp.ones((300, 300))
+    imported = sm.from_jax(lambda x: x @ large)
+    assert imported(np.ones(300, np.float32))[0] == 300
+    assert len(imported.lowered(np.ones(300, np.float32)).text) < 5_000
+    assert sm.jit(imported)(np.ones(300, np.float32))[0] == 300
+
+
+def test_keys() -> None:
+    key = jax.random.key(3)
+    found = sm.from_jax(lambda key: (jax.random.uniform(key, (3,)), jax.random.split(key)))(key)
+    check(found, (jax.random.uniform(key, (3,)), jax.random.key_data(jax.random.split(key))))
+
+
+def test_mistakes() -> None:
+    with pytest.raises(sm.errors.ArgumentError, match="3 is not a function"):
+        sm.from_jax(3)  # type: ignore[arg-type]
+    with pytest.raises(sm.errors.ArgumentError, match="no argument 'n'"):
+        sm.from_jax(lambda x: x, static="n")
+    with pytest.raises(sm.errors.ArgumentError, match="neither an array nor hashable"):
+        sm.from_jax(lambda x: x)(bytearray(3))
+    with pytest.raises(sm.errors.TraceError, match="sizes that are known"):
+        sm.jit(sm.from_jax(lambda x: x), shapes=[(sm.Dim("n", 1, 9),)])(draw(3))
+    with pytest.raises(TypeError, match="add got incompatible shapes"):
+        sm.from_jax(lambda x: x + jnp.ones(7))(draw(3))
+    with pytest.raises(sm.errors.UnsupportedOp, match="custom_call"):
+        sm.from_jax(lambda x: jax.pure_callback(np.sin, x, x))(draw(3))
