@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.graph import Op, topological
 
 RNG = np.random.default_rng(3)
 W = jnp.asarray(RNG.normal(size=(5, 5)).astype(np.float32))
@@ -194,6 +195,18 @@ def test_arrays_that_the_function_refers_to_are_not_written_into_its_text() -> N
     assert imported(np.ones(300, np.float32))[0] == 300
     assert len(imported.lowered(np.ones(300, np.float32)).text) < 5_000
     assert sm.jit(imported)(np.ones(300, np.float32))[0] == 300
+
+
+@pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
+def test_gradients_of_picks_are_comparisons_and_no_scatters(mode: str) -> None:
+    x, labels = draw(4, 5), np.array([4, 0, -1, 2 if mode == "promise_in_bounds" else 7])
+
+    def picked(x: Any) -> Any:
+        return jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], -1, mode=mode).sum()
+
+    slope = sm.from_jax(jax.grad(picked))
+    check(slope(x), jax.grad(picked)(x))
+    assert not any(node.op is Op.SCATTER for node in topological([slope(x)._node]))
 
 
 def test_keys() -> None:

@@ -11,7 +11,20 @@ from smelt.formats.stablehlo import regions
 from smelt.formats.stablehlo.movement import along, placed
 from smelt.formats.stablehlo.regions import Body
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import IndexLike, Loop, Node, Shape, build, certain, closed, pairs, product_of, values_of
+from smelt.graph import (
+    IndexLike,
+    Loop,
+    Node,
+    Shape,
+    build,
+    certain,
+    closed,
+    constant_of,
+    constant_value,
+    pairs,
+    product_of,
+    values_of,
+)
 
 
 def wide(index: Node) -> Node:
@@ -297,6 +310,8 @@ def _updated(call: Call, x: Node, update: Node, where: Coordinates, body: Body) 
     old, new = body.parameters
     op = "set" if body.roots[0] is new else regions.known(body)
     if op is not None and not (op == "mul" and x.dtype.is_complex):
+        if op in ("add", "set") and (spread := _one_in_each_row(op, x, update, where)) is not None:
+            return spread
         return build.scatter(op, x, update, where.indices, where.axes)
     if call.flag("unique_indices") and where.indices:
         before = build.gather(x, where.indices, where.axes, update.shape)
@@ -305,6 +320,28 @@ def _updated(call: Call, x: Node, update: Node, where: Coordinates, body: Body) 
     if old is body.roots[0]:
         return x
     return _one_by_one([x], [update], where, body)[0]
+
+
+def _one_in_each_row(op: str, x: Node, update: Node, where: Coordinates) -> Node | None:
+    """Zeros with at most one number put into each row, as gradients of picks are, by a comparison of places: it is
+    computed where it is read. None for another update.
+    """
+    constant = constant_of(x)
+    picked = [axis for axis, k in enumerate(where.axes) if k < 0]
+    if constant is None or constant_value(constant) != 0 or len(picked) != 1:
+        return None
+    kept = [k for k in where.axes if k >= 0]
+    others = [k for k in range(update.rank) if k not in kept]
+    if any(update.shape[k] != 1 for k in others) or len(set(kept)) != len(kept):
+        return None
+    [axis] = picked
+    narrow = tuple(1 if k == axis else size for k, size in enumerate(x.shape))
+    if any(update.shape[k] != narrow[a] for a, k in enumerate(where.axes) if k >= 0):
+        return None
+    index, value = (build.reshape(build.permute(one, (*kept, *others)), narrow) for one in (where.indices[0], update))
+    here = build.eq(along(build.iota(x.shape[axis], int64), x.shape, axis), build.broadcast_to(index, x.shape))
+    full = build.broadcast_to(value, x.shape)
+    return build.where(here, full if op == "set" else build.add(x, full), x)
 
 
 def _one_by_one(xs: Sequence[Node], updates: Sequence[Node], where: Coordinates, body: Body) -> list[Node]:
