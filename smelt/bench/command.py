@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from smelt.bench import conformance
 from smelt.bench.baseline import Baseline
 from smelt.bench.cpu.library import KNOWN, installed, named
 from smelt.bench.cpu.suite import cores
@@ -21,6 +22,7 @@ from smelt.config import configure
 from smelt.errors import ArgumentError, SmeltError
 from smelt.tuning import Budget
 
+_CONFORMANCE = "conformance"
 _EXAMPLES = """\
 examples:
   smelt bench matmul -m 512 -n 512 -k 1024              one product against other libraries, with every column
@@ -39,6 +41,7 @@ examples:
   smelt bench core --only dispatch matmul --json -      two measures of the compiler itself, as JSON on stdout
   smelt bench coldpath                                  where the time of a first compilation goes
   smelt bench estimates                                 how good the cost model is: kernels in several forms
+  smelt bench conformance stablehlo FOLDER --as-args    test files of others: which are computed as they expect
   smelt bench compare ../old --only ops mlp             another checkout and this one, in turn
 
 smelt bench SUITE --help says what it measures. python -m smelt.bench does the same.
@@ -47,6 +50,9 @@ smelt bench SUITE --help says what it measures. python -m smelt.bench does the s
 
 def main(words: Sequence[str] | None = None, program: str = "smelt bench") -> int:
     """Run one suite: 0 when all is well, 1 when something failed or became slower, 130 on Ctrl-C."""
+    words = sys.argv[1:] if words is None else words
+    if words and words[0] == _CONFORMANCE:  # it measures nothing, and has words of its own
+        return conformance.main(words[1:], f"{program} {_CONFORMANCE}")
     known = suites()
     parser = _parser(program, known)
     arguments = parser.parse_args(words)
@@ -82,6 +88,7 @@ def _parser(program: str, known: dict[str, Suite]) -> argparse.ArgumentParser:
         for names, taken in suite.words:
             one.add_argument(*names, **taken)
         _common(one, suite)
+    added.add_parser(_CONFORMANCE, help="how much of what others test is computed as they expect")
     return parser
 
 

@@ -143,6 +143,28 @@ def _complex(p: Parser, found: Operation) -> None:
     )
 
 
+def _checked_constant(p: Parser, found: Operation) -> None:
+    """`check.expect_eq_const %0, dense<…> : type`."""
+    found.operands = [p.value()]
+    p.need(",")
+    found.attributes["value"] = p.attribute()
+    _dictionary(p, found)
+    _types(p, found)
+
+
+def _checked_close(p: Parser, found: Operation) -> None:
+    """`check.expect_close %0, %1, max_ulp_difference = 3 : type, type`."""
+    found.operands = _operands(p)
+    while p.next[:1].isalpha():
+        name = p.take()
+        p.need("=")
+        found.attributes[name] = Typed(p.integer(), I64)
+        if not p.has(","):
+            break
+    _dictionary(p, found)
+    _types(p, found)
+
+
 def _compare(p: Parser, found: Operation) -> None:
     direction = p.word("a direction such as LT")
     p.need(",")
@@ -394,6 +416,9 @@ def _mesh(p: Parser, found: Operation) -> None:
 FORMS: Final[dict[str, Callable[[Parser, Operation], None]]] = {
     "stablehlo.constant": _constant,
     "arith.constant": _constant,
+    "check.expect_close": _checked_close,
+    "check.expect_eq_const": _checked_constant,
+    "check.expect_almost_eq_const": _checked_constant,
     "stablehlo.complex": _complex,
     "stablehlo.compare": _compare,
     "stablehlo.slice": _slice,

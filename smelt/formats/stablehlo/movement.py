@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from smelt.dtypes import DType
 from smelt.formats.mlir import Dense, Ranked, Resource
 from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.rows import Call, Row, rows
-from smelt.graph import IndexLike, Node, build, index, size_of
+from smelt.graph import IndexLike, Node, Shape, build, index, size_of
 from smelt.tensor import interop
 
 
@@ -23,7 +24,14 @@ def _constant(call: Call) -> Node:
     known = call.reading.constants.get(id(call.operation))
     if known is not None:
         return known
-    value, (dtype, shape) = call.attribute("value"), call.type()
+    dtype, shape = call.type()
+    node = constant(call, call.attribute("value"), dtype, shape)
+    call.reading.constants[id(call.operation)] = node
+    return node
+
+
+def constant(call: Call, value: Any, dtype: DType, shape: Shape) -> Node:
+    """The elements of an attribute."""
     if isinstance(value, Resource):
         data = call.reading.module.resources.get(value.key)
         if data is None or not isinstance(value.type, Ranked):
@@ -33,9 +41,7 @@ def _constant(call: Call) -> Node:
         call.refuse("a constant of another kind than dense<…>")
     if 0 in shape:
         return build.const(0, dtype, shape)
-    node = constant_node(types.array(value), dtype, shape)
-    call.reading.constants[id(call.operation)] = node
-    return node
+    return constant_node(types.array(value), dtype, shape)
 
 
 def _iota(call: Call) -> Node:
