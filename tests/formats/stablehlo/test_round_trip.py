@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import TraceError
+from smelt.errors import ArgumentError, TraceError
 from tests.formats.stablehlo.exported import SPECS, Call, calls, results
+from tests.formats.stablehlo.whole_programs import EXAMPLES, GPT, TOKENS, tensors
 from tests.ops.spec import OpSpec
 from tests.turns import one_in
 
@@ -45,6 +47,50 @@ def close(found: Any, wanted: Any) -> None:
         narrow = b.dtype.itemsize == 2 and b.dtype.kind not in "iu"
         a, b = (x.astype(np.float64) if x.dtype.kind not in "iubc" else x for x in (a, b))
         np.testing.assert_allclose(a, b, **({"rtol": 4e-3, "atol": 4e-3} if narrow else {"rtol": 4e-6, "atol": 2e-6}))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_round_trip_of_programs(name: str) -> None:
+    function, args = EXAMPLES[name]
+    given = tensors(EXAMPLES[name])
+    text = sm.stablehlo.export(function, *args, weights="inline")
+    program = sm.stablehlo.load(text)
+    assert sm.stablehlo.export(program, *given) == text
+    assert sm.stablehlo.export(function, *args, weights="inline") == text
+    close(results(plainly(text)(*given)), results(function(*args)))
+
+
+def test_round_trip_of_weights() -> None:
+    """Weights are arguments behind those that are given: one for several that are the same tensor."""
+    text = sm.stablehlo.export(GPT, TOKENS)
+    weights = sorted(set(re.findall(r"(%arg[0-9]+): [^ ]+ {smelt.hidden = ([0-9]+)}", text)), key=lambda x: int(x[1]))
+    assert [name for name, _ in weights] == [f"%arg{k + 1}" for k in range(len(weights))]
+    assert len(weights) == len({id(x._node) for x in sm.tree.flatten(GPT)[0]})
+
+
+def test_a_file_cannot_lie_about_a_composite() -> None:
+    """What says that it is smelt's softmax and is another function is that other function."""
+    text = sm.stablehlo.export(lambda x: sm.softmax(x, -1), sm.ones((2, 3)))
+    wrong = text.replace("stablehlo.multiply", "stablehlo.add")
+    assert wrong != text
+    assert "smelt.softmax" not in sm.stablehlo.export(sm.stablehlo.load(wrong), sm.ones((2, 3)))
+    np.testing.assert_allclose(sm.stablehlo.load(text)(sm.ones((2, 3))).numpy(), 1 / 3, rtol=1e-6)
+    np.testing.assert_allclose(sm.stablehlo.load(wrong)(sm.ones((2, 3))).numpy(), 4 / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("axis = 1 : i64", "axis = 7 : i64"), ("axis = 1 : i64", "axes = 1 : i64"), ('"smelt.softmax"', '"smelt.x"')],
+)
+def test_composites_with_wrong_attributes(change: tuple[str, str]) -> None:
+    text = sm.stablehlo.export(lambda x: sm.softmax(x, -1), sm.ones((2, 3)))
+    found = sm.stablehlo.load(text.replace(*change))(sm.ones((2, 3)))
+    np.testing.assert_allclose(found.numpy(), 1 / 3, rtol=1e-6)
+
+
+def test_effects_and_words_that_are_wrong() -> None:
+    with pytest.raises(ArgumentError, match="weights='inlined'"):
+        sm.stablehlo.export(lambda x: x, sm.ones(2), weights="inlined")
 
 
 @pytest.mark.by_turns(8)

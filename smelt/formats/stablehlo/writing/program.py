@@ -15,13 +15,16 @@ from smelt.graph import (
     Node,
     Op,
     Shape,
+    bodies_of,
     constant_of,
     expand,
     make,
     make_leaf,
     parameter,
+    private_nodes,
     topological,
     value_types,
+    with_bodies,
     without_aliases,
 )
 
@@ -46,20 +49,21 @@ class Program:
         self.functions[name] = Function(name, [], [], None, {}, "public")  # which stands first
         body = Body(self)
         given = {node: body.argument(node.dtype, node.shape) for node in arguments}
-        results = Graph(body, given).values(without_aliases(roots))
+        with private_nodes():
+            results = Graph(body, given).values(unified(roots))
         self._finish(name, body, list(given.values()), results, "public", list(arguments.values()))
 
     def function(self, name: str, roots: Sequence[Node], types: Sequence[Type]) -> str:
         """A private function of a closed graph; the one that is there already, if there is one."""
-        key = tuple(without_aliases(roots)), tuple(types)
+        key = tuple(roots), tuple(types)
         known = self._known.get(key)
         if known is None:
             known = self._new(f"{self._prefix}.{name}" if self._prefix else name)
             self._known[key] = known
             body = Body(self)
-            given = {parameter(k, *type_): body.argument(*type_) for k, type_ in enumerate(types)}
-            results = Graph(body, given).values(key[0])
-            self._finish(known, body, list(given.values()), results)
+            arguments = [body.argument(*type_) for type_ in types]
+            given = {parameter(k, *type_): x for k, (type_, x) in enumerate(zip(types, arguments, strict=True))}
+            self._finish(known, body, arguments, Graph(body, given).values(roots))
         return known
 
     def decomposed(self, node: Node) -> str:
@@ -100,6 +104,21 @@ class Program:
         given = [Argument(x.name, x.type, each) for x, each in zip(arguments, told, strict=True)]
         block = Block(given, body.operations)
         self.functions[name] = Function(name, given, [(x.type, {}) for x in results], Region([block]), {}, visibility)
+
+
+def unified(roots: Sequence[Node]) -> list[Node]:
+    """The same graph with one node for all that are equal, also in the bodies of loops and branches, and no aliases."""
+    new: dict[Node, Node] = {}
+    roots = without_aliases(roots)
+    for node in topological(roots):
+        if node.op is Op.LEAF or node.leaf is not None:
+            new[node] = node.leaf or node
+            continue
+        attribute = node.attribute
+        if node.op in CONTROL:
+            attribute = with_bodies(attribute, [unified(body) for body in bodies_of(node)])
+        new[node] = make(node.op, node.dtype, node.shape, tuple([new[x] for x in node.sources]), attribute)
+    return [new[root] for root in roots]
 
 
 class Graph:
@@ -194,11 +213,12 @@ def _written_out(body: Body, node: Node, arguments: Sequence[Value]) -> list[Val
         return list(found) if isinstance(found, list) else [found]
     stand_ins = [make_leaf(x.dtype, x.shape, f"argument {k}") for k, x in enumerate(node.sources)]
     same = make(node.op, node.dtype, node.shape, tuple(stand_ins), node.attribute)
-    return Graph(body, dict(zip(stand_ins, arguments, strict=True))).values(without_aliases([expand(same)]))
+    return Graph(body, dict(zip(stand_ins, arguments, strict=True))).values([expand(same)])
 
 
 def decomposition(node: Node) -> tuple[Module, str]:
     """A module with the function of a composite, as it is written here."""
     program = Program()
-    name = program.decomposed(node)
+    with private_nodes():
+        name = program.decomposed(unified([node])[0])
     return program.module(), name

@@ -1,0 +1,59 @@
+"""What is exported, verified by MLIR and run by XLA, beside what smelt computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import smelt as sm
+from smelt.errors import TraceError
+from tests.formats.stablehlo.exported import SPECS, calls, results
+from tests.formats.stablehlo.whole_programs import EXAMPLES, GPT, TOKENS, tensors
+from tests.ops.spec import OpSpec
+from tests.turns import one_in
+
+pytestmark = pytest.mark.peers
+
+# XLA takes subnormal numbers for zeros.
+_FLUSHED = {"isclose"}
+
+
+def close(found: list[Any], wanted: list[Any]) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        a, b = (x if x.dtype.kind in "iubc" else x.astype(np.float64) for x in (a, b))
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.by_turns(4)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name not in _FLUSHED], ids=lambda spec: spec.name)
+def test_round_trip_of_functions_in_xla(spec: OpSpec) -> None:
+    from tests.peers.in_xla import run
+
+    dtype = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
+    for call in one_in(3, list(calls(spec, dtype))):
+        if any(x.dtype.char in "gG" for x in call.arrays):
+            continue
+        given = [sm.from_numpy(x) for x in call.arrays]
+        try:
+            text = sm.stablehlo.export(call.function, *given)
+        except TraceError:  # sizes that depend on values
+            continue
+        close(run(text, call.arrays), results(call.function(*given)))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_round_trip_of_programs_in_xla(name: str) -> None:
+    from tests.peers.in_xla import run
+
+    function, args = EXAMPLES[name]
+    text = sm.stablehlo.export(function, *args, weights="inline")
+    close(run(text, [x.numpy() for x in tensors(EXAMPLES[name])]), results(function(*args)))
+
+
+def test_weights_as_arguments() -> None:
+    from tests.peers.in_xla import verified
+
+    assert "smelt.hidden" in str(verified(sm.stablehlo.export(GPT, TOKENS)))
