@@ -173,7 +173,7 @@ they give from the annotations of the function.
             "Loops and branches inside compiled graphs": "transform.control",
             "Scans of any function": "transform.associative",
             "Python inside compiled graphs": "transform.callback",
-            "Functions written with JAX": "frontends.jax",
+            "Functions from and to JAX": "frontends.jax frontends.exported",
             "Equalities of your own": "doors.rules",
             "Operations of your own": "doors.operations",
             "Kernels of your own": "doors.kernels",

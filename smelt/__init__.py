@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from smelt.formats import save as save
     from smelt.formats import stablehlo as stablehlo
     from smelt.frontends import from_jax as from_jax
+    from smelt.frontends import to_jax as to_jax
     from smelt.nn.losses import cross_entropy as cross_entropy
     from smelt.transform.associative import associative_scan as associative_scan
     from smelt.transform.callback import callback as callback
@@ -173,6 +174,7 @@ _LAZY = dict.fromkeys(
 ) | {
     "cross_entropy": "smelt.nn.losses",
     "from_jax": "smelt.frontends",
+    "to_jax": "smelt.frontends",
     "load": "smelt.formats",
     "profile": "smelt.debug",
     "rule": "smelt.doors",
@@ -254,6 +256,7 @@ __all__ = [
     "train",
     "stablehlo",
     "from_jax",
+    "to_jax",
     "load",
     "profile",
     "save",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from smelt.frontends.lowered import Lowered, Typed, imported_jax, tensor_of
 from smelt.graph import Index, shape_text
 from smelt.runtime import is_weak
 from smelt.tensor import Tensor, asarray, interop, wrap
+
+_NUMBERS: Final = bool | int | float | complex
 
 
 def from_jax(
@@ -39,7 +42,7 @@ def from_jax(
     return made
 
 
-class _Fixed(NamedTuple):
+class Fixed(NamedTuple):
     """An argument, or a leaf of one, that the function gets as it is."""
 
     value: Any
@@ -78,9 +81,9 @@ class FromJax:
 
     def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lowered, list[Tensor]]:
         jax = imported_jax()
-        marked_args = tuple([_Fixed(x) if k in self._static else x for k, x in enumerate(args)])
-        marked_kwargs = {name: _Fixed(x) if name in self._static else x for name, x in kwargs.items()}
-        leaves, structure = jax.tree.flatten((marked_args, marked_kwargs), is_leaf=lambda x: type(x) is _Fixed)
+        marked_args = tuple([Fixed(x) if k in self._static else x for k, x in enumerate(args)])
+        marked_kwargs = {name: Fixed(x) if name in self._static else x for name, x in kwargs.items()}
+        leaves, structure = jax.tree.flatten((marked_args, marked_kwargs), is_leaf=lambda x: type(x) is Fixed)
         given = [_given(leaf, jax) for leaf in leaves]
         # What stays as it is, by its type as well: 1 and True are equal.
         marks = [x.type if isinstance(x, _Given) else (type(x.value), x) for x in given]
@@ -94,15 +97,16 @@ class FromJax:
             ) from None
         if known is None:
             types = [x.type for x in given if isinstance(x, _Given)]
-            constants = [x if isinstance(x, _Fixed) else None for x in given]
-            known = Lowered(_flat(self.function, structure, constants), types, self._rules)
+            constants = [x if isinstance(x, Fixed) else None for x in given]
+            known = Lowered(flat_function(self.function, structure, constants), types, self._rules)
             self._known[key] = known
         return known, [x.tensor for x in given if isinstance(x, _Given)]
 
 
-def _flat(function: Callable[..., Any], structure: Any, constants: list[_Fixed | None]) -> Callable[..., Any]:
+def flat_function(function: Callable[..., Any], structure: Any, constants: list[Fixed | None]) -> Callable[..., Any]:
     """The function, of those leaves of its arguments that are arrays."""
 
+    @functools.wraps(function, updated=())
     def flat(*arrays: Any) -> Any:
         left = iter(arrays)
         args, kwargs = structure.unflatten([next(left) if x is None else x.value for x in constants])
@@ -127,22 +131,27 @@ def _static(function: Callable[..., Any], static: Any) -> frozenset[int | str]:
     return frozenset(found)
 
 
-def _given(leaf: Any, jax: Any) -> _Given | _Fixed:
+def _given(leaf: Any, jax: Any) -> _Given | Fixed:
     """A leaf of an argument: a tensor with the type that JAX sees, or what stays as it is."""
-    if type(leaf) is _Fixed:
+    if type(leaf) is Fixed:
         return leaf
     if isinstance(leaf, jax.Array):
         kind = Typed(leaf.shape, leaf.dtype, bool(getattr(leaf, "weak_type", False)))
         return _Given(tensor_of(leaf), kind)
-    if isinstance(leaf, Tensor) or hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__"):
-        return _of_tensor(leaf if isinstance(leaf, Tensor) else asarray(leaf), jax)
-    if isinstance(leaf, bool | int | float | complex):
+    if isinstance(leaf, _NUMBERS):
         dtype = jax.dtypes.canonicalize_dtype(np.result_type(type(leaf)))
         return _Given(
             wrap(interop.to_node(leaf, "from_jax", dtypes.as_dtype(dtype))),
             Typed((), dtype, not isinstance(leaf, bool)),
         )
-    return _Fixed(leaf)
+    if is_array(leaf):
+        return _of_tensor(leaf if isinstance(leaf, Tensor) else asarray(leaf), jax)
+    return Fixed(leaf)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether JAX and smelt take a leaf of an argument for an array."""
+    return isinstance(leaf, _NUMBERS) or hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
 
 
 def _of_tensor(x: Tensor, jax: Any) -> _Given:

@@ -22,12 +22,12 @@ _PLATFORMS: Final = ("tpu", "cpu")
 _LARGE: Final = 1024  # bytes of a constant that is handed over, and not written into the text
 
 
-def imported_jax() -> ModuleType:
+def imported_jax(asked: str = "from_jax") -> ModuleType:
     """JAX, which is needed now."""
     try:
         import jax
     except ImportError as missing:
-        raise ArgumentError("from_jax needs JAX", hint="pip install jax") from missing
+        raise ArgumentError(f"{asked} needs JAX", hint="pip install jax") from missing
     found: ModuleType = jax
     return found
 

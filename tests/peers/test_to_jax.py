@@ -1,0 +1,163 @@
+"""Functions of tensors, under jit, grad and vmap of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import smelt as sm
+
+RNG = np.random.default_rng(5)
+
+
+def draw(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+W = sm.asarray(draw(5, 5))
+LINEAR = sm.nn.Linear(5, 3)
+
+
+@sm.custom_vjp
+def clipped(x: Any) -> Any:
+    return x * x
+
+
+clipped.defvjp(lambda x: (x * x, x), lambda x, ct: (sm.clip(2 * x * ct, -1, 1),))
+
+
+def recurrent(x: Any) -> Any:
+    return sm.scan(lambda h, row: (sm.tanh(h @ W + row), h * row), sm.zeros(5), x)
+
+
+# Of one element: a matrix of four rows and five columns.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sine": lambda x: sm.sin(x) * x**3,
+    "closure": lambda x: sm.tanh(x @ W),
+    "module": lambda x: LINEAR(x).relu(),
+    "softmax": lambda x: sm.softmax(x, -1),
+    "log_softmax": lambda x: sm.log_softmax(x, 0),
+    "logsumexp": lambda x: sm.logsumexp(x, -1),
+    "gelu": sm.gelu,
+    "gelu with tanh": lambda x: sm.gelu(x, approximate="tanh"),
+    "silu": sm.silu,
+    "softplus": sm.softplus,
+    "layer norm": lambda x: sm.layer_norm(x, axes=1),
+    "rms norm": lambda x: sm.rms_norm(x, axes=1),
+    "attention": lambda x: sm.attention(x[None, None], x[None, None] @ W, x[None, None], causal=True)[0, 0],
+    "cross entropy": lambda x: sm.cross_entropy(x, sm.asarray([0, 4, 2, 2])),
+    "custom_vjp": clipped,
+    "scan": recurrent,
+    "fori_loop": lambda x: sm.fori_loop(0, 3, lambda i, c: sm.tanh(c @ W) + i, x),
+    "cond": lambda x: sm.cond(x.sum() > 0, sm.sin, sm.cos, x),
+    "checkpoint": sm.checkpoint(lambda x: sm.sin(sm.sin(x @ W))),
+    "stop_gradient": lambda x: x * sm.stop_gradient(x),
+    "sort": lambda x: sm.sort(x, axis=-1) * sm.arange(5),
+    "maximum": lambda x: x.max(1),
+    "cumulative": lambda x: (sm.cumulative_sum(x, axis=0), sm.cumulative_prod(x, axis=1)),
+    "indexing": lambda x: (x[sm.asarray([2, 0, 2])], x.at[1:3, 2].multiply(3.0)),
+    "convolution": lambda x: sm.conv2d(x[None, None], W[None, None, :3, :3], padding=1),
+    "pooling": lambda x: sm.max_pool2d(x[None, None], 2),
+    "einsum": lambda x: sm.einsum("ij,kj,kl->il", x, x, x),
+    "tree": lambda x: {"rows": [x.mean(0), sm.std(x, axis=1)], "norm": (sm.linalg.vector_norm(x),), "nothing": None},
+    "moved": lambda x: sm.concat([x.T[::-1], sm.flip(x, axis=1).T], axis=1)[:, 1:-1:2],
+    "special": lambda x: sm.erf(x) + sm.lgamma(abs(x) + 1),
+    "gradient": sm.grad(lambda x: (sm.tanh(x @ W) ** 2).sum()),
+    "batched": sm.vmap(lambda row: sm.outer(row, row).sum(0)),
+}
+
+
+def loss(function: Callable[[Any], Any], xp: Any) -> Callable[[Any], Any]:
+    """A number that depends on all results."""
+
+    def summed(x: Any) -> Any:
+        return sum((xp.sin(part) * (k + 1)).sum() for k, part in enumerate(jax.tree.leaves(function(x))))
+
+    return summed
+
+
+def check(found: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+    given, nested = jax.tree.flatten(found)
+    parts, structure = jax.tree.flatten(wanted)
+    assert nested == structure
+    for a, b in zip(given, parts, strict=True):
+        assert isinstance(a, jax.Array)
+        np.testing.assert_allclose(np.asarray(a), b.numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_under_jit_grad_and_vmap(name: str) -> None:
+    function, x, batch = FUNCTIONS[name], draw(4, 5), draw(3, 4, 5)
+    exported = sm.to_jax(function)
+    check(jax.jit(exported)(x), function(sm.asarray(x)))
+    check(jax.vmap(exported)(batch), sm.vmap(function)(sm.asarray(batch)))
+    slope, mine = jax.grad(loss(exported, jnp)), sm.grad(loss(function, sm))
+    check(jax.jit(slope)(x), mine(sm.asarray(x)), 5e-5)
+    check(jax.jit(jax.vmap(slope))(batch), sm.vmap(mine)(sm.asarray(batch)), 5e-5)
+
+
+def test_outside_of_jit_and_to_higher_orders() -> None:
+    function = FUNCTIONS["sine"]
+    exported = sm.to_jax(function)
+    check(exported(1.3), function(sm.asarray(1.3)))
+    check(jax.grad(jax.grad(jax.grad(exported)))(1.3), sm.grad(sm.grad(sm.grad(function)))(sm.asarray(1.3)))
+
+
+def test_there_and_back_again() -> None:
+    def function(x: Any) -> Any:
+        return jnp.tanh(x).sum(0)
+
+    x = draw(3, 2)
+    np.testing.assert_allclose(sm.to_jax(sm.from_jax(function))(x), function(x), rtol=1e-6)
+    np.testing.assert_allclose(sm.from_jax(sm.to_jax(lambda x: sm.tanh(x).sum(0)))(x), function(x), rtol=1e-6)
+
+
+def test_several_arguments_of_all_kinds() -> None:
+    def function(tree: Any, numbers: Any, mode: str) -> Any:
+        return {"sum": tree["a"].sum() + tree["b"][0], "kept": numbers if mode == "kept" else numbers.argmax()}
+
+    exported = sm.to_jax(function)
+    tree = {"a": draw(3), "b": (jnp.ones(()), np.int32(2))}
+    found = exported(tree, np.arange(4, dtype=np.int32), "kept")
+    np.testing.assert_allclose(found["sum"], tree["a"].sum() + 1, rtol=1e-6)
+    assert found["kept"].tolist() == [0, 1, 2, 3]
+    largest = exported(tree, np.arange(4, dtype=np.int32), "largest")["kept"]
+    assert int(largest) == 3 and largest.dtype == jnp.int32  # 64 bits are not turned on
+    slope = jax.grad(lambda tree: exported(tree, np.arange(4), "kept")["sum"], allow_int=True)(tree)
+    assert slope["a"].tolist() == [1, 1, 1] and slope["b"][1].dtype == jax.dtypes.float0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (2, 3)])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"])
+def test_arrays_of_every_dtype(dtype: str, shape: tuple[int, ...]) -> None:
+    x = jnp.asarray(RNG.integers(0, 2, shape)).astype(dtype)
+    found = jax.jit(sm.to_jax(lambda x: x.reshape(-1)))(x)
+    assert found.dtype == x.dtype and found.tolist() == x.reshape(-1).tolist()
+
+
+def test_what_has_no_text_is_computed_by_smelt() -> None:
+    exported = sm.to_jax(lambda x: sm.callback(np.sin, x, x) + 1)
+    x = draw(3)
+    np.testing.assert_allclose(jax.jit(exported)(x), np.sin(x) + 1, rtol=1e-6)
+    np.testing.assert_allclose(exported(x), np.sin(x) + 1, rtol=1e-6)
+
+
+def test_xla_sees_operations_and_no_calls() -> None:
+    text = jax.jit(sm.to_jax(lambda x: sm.tanh(x) + 1)).lower(draw(3)).as_text()
+    assert "stablehlo.tanh" in text and "custom_call" not in text
+
+
+def test_mistakes() -> None:
+    with pytest.raises(sm.errors.ArgumentError, match="3 is not a function"):
+        sm.to_jax(3)  # type: ignore[arg-type]
+    with pytest.raises(sm.errors.TraceError, match="draws random numbers without a key"):
+        sm.to_jax(lambda x: x + sm.random.normal((3,)))(draw(3))
+    with pytest.raises(sm.errors.ArgumentError, match="gives a str"):
+        sm.to_jax(lambda x: "no")(draw(3))
+    with pytest.raises(sm.errors.TraceError, match="the value is not known"):
+        sm.to_jax(lambda x: x if x.sum() > 0 else -x)(draw(3))
