@@ -30,6 +30,9 @@ from smelt.bench.op_cases import CASES as OPS
 from smelt.bench.ops import measure_ops
 from smelt.bench.quantized import FORMATS, measure_quantized
 from smelt.bench.report import Report, Row
+from smelt.bench.stablehlo.cases import CASES as IMPORTED
+from smelt.bench.stablehlo.suite import PARTS as READ
+from smelt.bench.stablehlo.suite import measure_stablehlo
 from smelt.bench.starts import measure_starts
 from smelt.bench.train.cases import CASES as NETWORKS
 from smelt.bench.train.suite import PEERS as TRAINED
@@ -196,6 +199,7 @@ def _alone() -> dict[str, Suite]:
             "factors, solutions and inverses against NumPy's", _linalg, linalg.CASES, f"small inputs and {_ROUGH}"
         ),
         "fft": _table("Fourier transforms against NumPy's", _fft, linalg.FFT_CASES, f"small inputs and {_ROUGH}"),
+        "stablehlo": _stablehlo_suite(),
         "quantized": _quantized_suite(),
         "feel": _table(
             "what a user waits for outside of jit: an op, a draw, a layer",
@@ -420,6 +424,21 @@ def _fft(arguments: Arguments, progress: Progress) -> Report:
 
 def _linalg(arguments: Arguments, progress: Progress) -> Report:
     return Report(linalg.measure_linalg(arguments.only or list(linalg.CASES), arguments.quick, progress))
+
+
+def _stablehlo_suite() -> Suite:
+    return Suite(
+        "reading StableHLO, and functions of JAX's through it against smelt's own and jax.jit",
+        _stablehlo,
+        quick=f"small networks and {_ROUGH}",
+        only=[*READ, *IMPORTED],
+        listed=_listed(f"  {name:<18}{told}" for name, told in {**READ, **IMPORTED}.items()),
+        strict=True,
+    )
+
+
+def _stablehlo(arguments: Arguments, progress: Progress) -> Report:
+    return Report(measure_stablehlo(arguments.only or READ, arguments.quick, progress), {"peers": versions(["jax"])})
 
 
 def _quantized(arguments: Arguments, progress: Progress) -> Report:

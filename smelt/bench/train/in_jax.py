@@ -60,7 +60,7 @@ def _resnet(w: Any, x: Any) -> Any:
     return _linear(w, "head", h.mean((2, 3)))
 
 
-def _gpt(size: Gpt) -> Callable[[Any, Any], Any]:
+def gpt(size: Gpt) -> Callable[[Any, Any], Any]:
     def forward(w: Any, x: Any) -> Any:
         batch, length = x.shape
         h = w["tokens.weight"][x] + w["positions.weight"]
@@ -77,14 +77,25 @@ def _gpt(size: Gpt) -> Callable[[Any, Any], Any]:
     return forward
 
 
-def training(library: str, case: str, threads: int) -> Callable[[], float]:
-    """One step on the same batch again, as a function that gives the loss."""
-    network = _gpt(SIZES[case]) if case in SIZES else {"mlp": _mlp, "lenet": _lenet, "resnet": _resnet}[case]
-    first, second = BETAS
+def network(case: str) -> Callable[[Any, Any], Any]:
+    """The forward pass of a case: a function of weights and inputs."""
+    return gpt(SIZES[case]) if case in SIZES else {"mlp": _mlp, "lenet": _lenet, "resnet": _resnet}[case]
+
+
+def loss(forward: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """The cross entropy of what a network gives."""
 
     def loss_of(w: Any, x: Any, y: Any) -> Any:
-        logs = jax.nn.log_softmax(network(w, x))
+        logs = jax.nn.log_softmax(forward(w, x))
         return -jnp.take_along_axis(logs, y.reshape(-1, 1), 1).mean()
+
+    return loss_of
+
+
+def training(library: str, case: str, threads: int) -> Callable[[], float]:
+    """One step on the same batch again, as a function that gives the loss."""
+    loss_of = loss(network(case))
+    first, second = BETAS
 
     def step(w: Any, m: Any, v: Any, t: Any, x: Any, y: Any) -> Any:
         loss, g = jax.value_and_grad(loss_of)(w, x, y)

@@ -27,7 +27,7 @@ class _Block(nn.Module):
         return x + self.down(sm.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
-class _Gpt(nn.Module):
+class GptNetwork(nn.Module):
     def __init__(self, size: Gpt) -> None:
         self.tokens = nn.Embedding(size.vocabulary, size.width)
         self.positions = nn.Embedding(size.length, size.width)
@@ -69,9 +69,10 @@ class _ResNet(nn.Module):
         return self.head(h.mean((2, 3)))
 
 
-def _model(case: str) -> nn.Module:
+def network(case: str) -> nn.Module:
+    """The module of a case, with weights of its own."""
     if case in SIZES:
-        return _Gpt(SIZES[case])
+        return GptNetwork(SIZES[case])
     if case == "resnet":
         return _ResNet()
     if case == "mlp":
@@ -85,7 +86,7 @@ def _model(case: str) -> nn.Module:
 
 def parts(case: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A step, and its arguments: the model, the state of its optimizer, and a batch."""
-    model = _model(case).load_state_dict(CASES[case].weights(), strict=False)
+    model = network(case).load_state_dict(CASES[case].weights(), strict=False)
     optimizer = sm.optim.Adam(lr=RATE, betas=BETAS, eps=EPSILON)
     x, y = (sm.asarray(part) for part in CASES[case].batch())
 

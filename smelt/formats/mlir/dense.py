@@ -29,6 +29,7 @@ _ADDED: Final = {
     "si4": int4,
     "ui4": uint4,
 }
+_PIECE: Final = 1 << 20  # digits that are taken at once: copies of all would need their memory
 _BRACKETS: Final = frozenset("[](),")
 _COMPLEX: Final = re.compile(r"complex<(f32|f64)>")
 _WIDTHS: Final = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
@@ -76,7 +77,7 @@ def read(inside: list[str], kind: Ranked) -> Dense:
         return Dense(kind, False, b"", "".join(inside))
     count = elements(kind)
     if len(inside) == 1 and inside[0].startswith('"'):
-        return _raw(inside[0][1:-1], kind, element, count)
+        return _raw(inside[0], kind, element, count)
     numbers = [token for token in inside if token not in _BRACKETS]
     values = _array(numbers, kind.element, element)
     single = "[" not in inside
@@ -91,9 +92,10 @@ def read(inside: list[str], kind: Ranked) -> Dense:
 
 def _raw(text: str, kind: Ranked, element: np.dtype[Any], count: int) -> Dense:
     """Elements as bytes in hexadecimal. Bools are bits or bytes, as the printer's version likes it."""
-    if not text.startswith("0x"):
+    if not text.startswith('"0x'):
         raise ValueError('the bytes of a constant are written as in "0x01FF"')
-    data = bytes.fromhex(text[2:])
+    end = len(text) - 1
+    data = b"".join(bytes.fromhex(text[k : min(k + _PIECE, end)]) for k in range(3, end, _PIECE))
     if kind.element == "i1":
         if count != 1 and (data in (b"\0", b"\xff") or (data == b"\1" and count > 8)):
             return Dense(kind, True, b"\1" if data != b"\0" else b"\0")

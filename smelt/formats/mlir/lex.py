@@ -24,6 +24,7 @@ _TOKENS: Final = (
     r"->|::",
     r"\{-\#|\#-\}",  # around the resources
     r"-?+(?:0x[0-9A-Fa-f]++|[0-9]++(?:\.[0-9]*+)?+(?:[eE][+\-]?+[0-9]++)?+)",
+    r'"0x[0-9A-Fa-f]{16}[^"]*+"',  # bytes of a constant: the one test that is fast goes through megabytes of them
     _STRING,
     r'"[^\n]*+',  # a string without an end
     rf"@(?:[A-Za-z_$.0-9][A-Za-z0-9_$.\-]*+|{_STRING})",

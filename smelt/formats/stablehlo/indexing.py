@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from smelt.dtypes import int64, uint64
+from smelt.dtypes import int32, int64, uint64
 from smelt.formats.mlir import Coded
 from smelt.formats.stablehlo import regions
 from smelt.formats.stablehlo.movement import along, placed
@@ -339,7 +339,12 @@ def _one_in_each_row(op: str, x: Node, update: Node, where: Coordinates) -> Node
     if any(update.shape[k] != narrow[a] for a, k in enumerate(where.axes) if k >= 0):
         return None
     index, value = (build.reshape(build.permute(one, (*kept, *others)), narrow) for one in (where.indices[0], update))
-    here = build.eq(along(build.iota(x.shape[axis], int64), x.shape, axis), build.broadcast_to(index, x.shape))
+    size = x.shape[axis]
+    kind = int32 if certain((1 << 31) - 1 - size) else int64
+    # Those outside become -1 or the size, which are not met either, and then fit.
+    index = build.maximum(index, build.const(-1, int64, narrow))
+    index = build.cast(build.minimum(index, build.broadcast_to(build.size_node(size, int64), narrow)), kind)
+    here = build.eq(along(build.iota(size, kind), x.shape, axis), build.broadcast_to(index, x.shape))
     full = build.broadcast_to(value, x.shape)
     return build.where(here, full if op == "set" else build.add(x, full), x)
 
