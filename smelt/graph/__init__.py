@@ -18,6 +18,7 @@ from smelt.graph.node import (
     Node,
     PrivateNodes,
     Shape,
+    computed_from,
     constant_array,
     constant_bytes,
     constant_of,

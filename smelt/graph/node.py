@@ -270,6 +270,11 @@ def topological(
     return order
 
 
+def computed_from(node: Node) -> Sequence[Node]:
+    """What the value of a node is computed from: nothing if it has one, and of an alias the first source alone."""
+    return () if node.leaf is not None else node.sources[:1] if node.op is Op.ALIAS else node.sources
+
+
 def shown(node: Node, steps: Set[Op] = VIEWS) -> Node:
     """What views show: the first node that is no such step, or in memory."""
     while node.op in steps and node.leaf is None:

@@ -20,7 +20,7 @@ from smelt.compiler import GraphKey, Traced, marked, trace
 from smelt.config import CONTRACTS
 from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
-from smelt.graph import Node, Op, private_nodes, topological, without_aliases
+from smelt.graph import Node, Op, computed_from, private_nodes, topological, without_aliases
 from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
@@ -385,8 +385,8 @@ class Jit(Generic[P, T]):
             parts, structure, changed = self._run_on(given)
             check_results(parts)
             returned = [part for part in parts if isinstance(part, Tensor)]
-            roots = without_aliases([default_weak(part._node) for part in returned])
-            order = topological(roots)
+            roots = [default_weak(part._node) for part in returned]
+            order = topological(roots, reads=computed_from)
             reached = {node: hidden[id(node.attribute)] for node in order if id(node.attribute) in hidden}
             check_nodes(order, made.outside)
         return _Run(given, recorded, hidden, given.numbers | reached, roots, parts, structure, changed)
@@ -399,7 +399,7 @@ class Jit(Generic[P, T]):
         count = len(run.given.numbers)
         reached = sorted((number, k, node) for k, (node, number) in enumerate(run.numbers.items()) if k >= count)
         return FunctionGraph(
-            run.roots,
+            without_aliases(run.roots),
             list(run.given.numbers),
             [node for _, _, node in reached],
             run.recorded.random_node,
