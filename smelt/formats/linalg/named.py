@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smelt.formats.linalg.code import Code, Value
-from smelt.formats.linalg.scalars import cast, elementwise
-from smelt.formats.mlir import Array, Opaque, Ranked
+from smelt.formats.mlir import Array, Ranked
 from smelt.graph import Index, Variable, of
 from smelt.kernel import Expression
 
@@ -18,10 +17,9 @@ _NAMES: Final = {2: "linalg.matmul", 3: "linalg.batch_matmul"}
 
 
 class Product(NamedTuple):
-    """The name of a product, and its operands: both as expressions and as tensors."""
+    """The name of a product, and its operands."""
 
     name: str
-    factors: tuple[Expression, Expression]
     operands: tuple[Value, Value]
 
 
@@ -44,7 +42,7 @@ def product_of(
         if [x and x.at for x in found] == wanted:
             a, b = (x.value for x in found if x is not None)
             if _element(a) == _element(b):
-                return Product(_NAMES[len(place)], (first, second), (a, b))
+                return Product(_NAMES[len(place)], (a, b))
     return None
 
 
@@ -53,18 +51,7 @@ def _element(value: Value) -> str:
     return value.type.element
 
 
-def write_product(code: Code, product: Product, e: Expression, into: Value) -> Value:
-    """The operation. In generic form it has a body, which says what its name says."""
-    inside = code.inside()
-    arguments = [inside.argument(Opaque(_element(x))) for x in (*product.operands, into)]
-    a, b, sum_ = (Value(x.name, x.type) for x in arguments)
-    wide = []
-    for x, factor in zip((a, b), product.factors, strict=True):
-        stored = factor.attribute.buffer.dtype if factor.op == "load" else factor.dtype
-        wide.append(cast(inside, stored, e.dtype, x))
-    multiplied = elementwise(inside, "mul", e.dtype, e.dtype, wide, None)
-    region = inside.region(arguments, [elementwise(inside, "add", e.dtype, e.dtype, (sum_, multiplied), None)])
-    [found] = code.several(
-        product.name, [*product.operands, into], [into.type], [region], operandSegmentSizes=Array("i32", (2, 1))
-    )
-    return found
+def write_product(code: Code, product: Product, into: Value) -> Value:
+    """The operation."""
+    segments = Array("i32", (2, 1))
+    return code.one(product.name, [*product.operands, into], into.type, operandSegmentSizes=segments)

@@ -59,7 +59,7 @@ def _reduce(tensors: Operands, reductions: Sequence[Expression], place: Place) -
     into = [_filled(code, e, [axis_size(i) for i in place]) for e in reductions]
     product = product_of(reductions[0], place, tensors.operand) if len(reductions) == 1 else None
     if product is not None:
-        found = [write_product(code, product, reductions[0], into[0])]
+        found = [write_product(code, product, into[0])]
     else:
         given, types = [e.arguments[0] for e in reductions], [e.dtype for e in reductions]
         folds = [e.attribute.op for e in reductions]
@@ -76,12 +76,7 @@ def _filled(code: Code, e: Expression, sizes: Sequence[int]) -> Value:
     start = identity(e.attribute.op, e.dtype)
     first = code.constant(bool(start) if e.dtype.is_bool else start, scalar_type(e.dtype))
     empty = _empty(code, e.dtype, sizes)
-    inside = code.inside()
-    arguments = [inside.argument(first.type), inside.argument(first.type)]
-    region = inside.region(arguments, [Value(arguments[0].name, first.type)])
-    segments = Array("i32", (1, 1))
-    [found] = code.several("linalg.fill", (first, empty), [empty.type], [region], operandSegmentSizes=segments)
-    return found
+    return code.one("linalg.fill", (first, empty), empty.type, operandSegmentSizes=Array("i32", (1, 1)))
 
 
 def _own(e: Expression) -> Place:

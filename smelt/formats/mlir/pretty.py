@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from smelt.formats.mlir.keys import I32, I64, KEYS, PRECISION, enumerated
+from smelt.formats.mlir.tensors import READ
 from smelt.formats.mlir.tree import (
     Argument,
     Array,
@@ -415,7 +416,7 @@ def _mesh(p: Parser, found: Operation) -> None:
 
 FORMS: Final[dict[str, Callable[[Parser, Operation], None]]] = {
     "stablehlo.constant": _constant,
-    "arith.constant": _constant,
+    **READ,
     "check.expect_close": _checked_close,
     "check.expect_eq_const": _checked_constant,
     "check.expect_almost_eq_const": _checked_constant,

@@ -8,6 +8,7 @@ from typing import Final
 
 from smelt.formats.mlir import dense
 from smelt.formats.mlir.keys import KEYS, enumerated_word
+from smelt.formats.mlir.tensors import shown, structured
 from smelt.formats.mlir.tree import (
     Argument,
     Array,
@@ -170,6 +171,10 @@ def _operation(operation: Operation, depth: int) -> list[str]:
     short = _pretty(operation)
     if short is not None:
         return [head + short]
+    around = structured(operation, attribute) if operation.name == "linalg.generic" else None
+    if around is not None:
+        first, *rest = _region(operation.regions[0], depth)
+        return [f"{head}{around[0]} {first}", *rest[:-1], rest[-1] + around[1]]
     head += f"{quoted(operation.name)}({', '.join(operation.operands)})"
     # An operation's own attributes have no dot in their names; what anybody may add to it has.
     own = {name: value for name, value in operation.attributes.items() if "." not in name}
@@ -218,7 +223,7 @@ def _pretty(operation: Operation) -> str | None:
         types = f" {operands} : {', '.join(map(str, operation.operand_types))}" if operands else ""
         return _RETURNS[name] + types
     if name not in _SHORT:
-        return None
+        return shown(operation, attribute)
     keys = _keys(operation)
     if keys is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,17 @@ def names(text: str) -> list[str]:
 
 def test_what_smelt_fuses_is_one_operation() -> None:
     assert names(emit(lambda x: (x * 2 + 1).tanh().T, X)) == ["linalg.generic"]
+
+
+def normalized(x: sm.Tensor, w: sm.Tensor) -> sm.Tensor:
+    """A product, and what is fused behind it."""
+    y = x @ w
+    return sm.concat([(y[:, 1:] - y.max(-1, keepdims=True)).exp(), x.astype(sm.bfloat16).astype(sm.float32)], axis=1)
+
+
+def test_the_text() -> None:
+    stored = Path(__file__).parent.parent / "texts" / "linalg.mlir"
+    assert emit(normalized, X, sm.ones((4, 4))) == stored.read_text(encoding="utf-8")
 
 
 def test_softmax_is_a_maximum_a_sum_and_what_they_make() -> None:

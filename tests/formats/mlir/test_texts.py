@@ -39,6 +39,37 @@ def only(text: str) -> mlir.Operation:
 @pytest.mark.parametrize(
     ("pretty", "generic"),
     [
+        ("%0 = arith.addf %x, %x : f32", '%0 = "arith.addf"(%x, %x) : (f32, f32) -> f32'),
+        ("%0 = arith.extf %x : f16 to f32", '%0 = "arith.extf"(%x) : (f16) -> f32'),
+        ("%0 = arith.constant 2 : index", '%0 = "arith.constant"() <{value = 2 : index}> : () -> index'),
+        ("%0 = arith.constant true", '%0 = "arith.constant"() <{value = true}> : () -> i1'),
+        (
+            "%0 = arith.cmpf uno, %x, %y : f32",
+            '%0 = "arith.cmpf"(%x, %y) <{predicate = 14 : i64}> : (f32, f32) -> i1',
+        ),
+        ("%0 = arith.select %c, %x, %y : f32", '%0 = "arith.select"(%c, %x, %y) : (i1, f32, f32) -> f32'),
+        ("%0 = linalg.index 1 : index", '%0 = "linalg.index"() <{dim = 1 : i64}> : () -> index'),
+        ("%0 = tensor.empty() : tensor<2xf32>", '%0 = "tensor.empty"() : () -> tensor<2xf32>'),
+        (
+            "%0 = tensor.extract %x[%i, %j] : tensor<2x3xf32>",
+            '%0 = "tensor.extract"(%x, %i, %j) : (tensor<2x3xf32>, index, index) -> f32',
+        ),
+        (
+            "%0 = tensor.extract_slice %x[0, 1] [2, 1] [1, 2] : tensor<2x3xf32> to tensor<2x1xf32>",
+            '%0 = "tensor.extract_slice"(%x) <{static_offsets = array<i64: 0, 1>, static_sizes = array<i64: 2, 1>, '
+            "static_strides = array<i64: 1, 2>, operandSegmentSizes = array<i32: 1, 0, 0, 0>}> : "
+            "(tensor<2x3xf32>) -> tensor<2x1xf32>",
+        ),
+        (
+            "%0 = tensor.expand_shape %x [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>",
+            '%0 = "tensor.expand_shape"(%x) <{reassociation = [[0 : i64, 1 : i64]], '
+            "static_output_shape = array<i64: 2, 3>}> : (tensor<6xf32>) -> tensor<2x3xf32>",
+        ),
+        (
+            "%0 = linalg.fill ins(%y : f32) outs(%x : tensor<2x3xf32>) -> tensor<2x3xf32>",
+            '%0 = "linalg.fill"(%y, %x) <{operandSegmentSizes = array<i32: 1, 1>}> : '
+            "(f32, tensor<2x3xf32>) -> tensor<2x3xf32>",
+        ),
         (
             "%0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
             '%0 = "stablehlo.transpose"(%x) <{permutation = array<i64: 1, 0>}> : (tensor<2x3xf32>) -> tensor<3x2xf32>',

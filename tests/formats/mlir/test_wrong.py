@@ -47,6 +47,12 @@ def refusal(text: str, limits: mlir.Limits = LIMITS) -> str:
         ("\x00", "line 1, column 1: an operation is expected here"),
         ("%99999999999999999999:3", "'=' is expected here"),
         ("%0:999999999999 = stablehlo.add", "%0 cannot be 999999999999 values"),
+        ("%0 = arith.cmpf lt, %x, %y : f32", "line 1, column 17: arith.cmpf has no predicate lt"),
+        ("%0 = arith.constant @f", "line 1, column 21: this is no constant"),
+        ("%0 = arith.extf %x : f16 f32", "line 1, column 26: 'to' is expected here, not f32"),
+        ("%0 = tensor.extract %x[%i] : f32", "line 1, column 30: f32 is no tensor"),
+        ("%0 = linalg.fill ins(%c : f32)", "'outs' is expected here, not the end of the text"),
+        ("#a = affine_map", "'<' is expected here, not the end of the text"),
     ],
 )
 def test_wrong_texts(text: str, message: str) -> None:
