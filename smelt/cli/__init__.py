@@ -49,6 +49,8 @@ _MODULES = {
     "perplexity": "how surprised a language model is by a text",
     "compare": "a language model here and a hosted one, side by side",
     "emit-stablehlo": "a function of a script, or a model, as StableHLO for other compilers",
+    "emit-mlir": "a function as linalg, StableHLO, smelt's own graph or kernels",
+    "emit-source": "the source of a function's kernels",
     "llm-bench": "how quick a language model is here, beside others",
 }
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from smelt.cli import functions, options
+from smelt.cli import emitting, functions
 
 _EXAMPLES: Final = """examples:
   smelt emit-stablehlo net.py:forward --shapes "f32[1,784], f32[784,10]"
@@ -23,19 +21,11 @@ text as well: any compiler for StableHLO can take it.
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """What the words of the command say."""
-    one = options.Parser(
-        "smelt emit-stablehlo",
-        description="Write a function as StableHLO, for XLA, IREE and other compilers.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    one = emitting.parser(
+        "emit-stablehlo", "Write a function as StableHLO, for XLA, IREE and other compilers.", _EXAMPLES
     )
-    functions.add_function(one)
-    one.add_argument(
-        "--weights", choices=("arguments", "inline"), default="arguments",
-        help="whether tensors that the function reaches by itself are arguments or constants",
-    )  # fmt: skip
-    one.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a file instead of printing")
-    one.add_argument("--json", action="store_true", help="print JSON: the text, and the types of arguments and results")
+    emitting.add_weights(one)
+    emitting.add_output(one, "the types of arguments and results")
     one.set_defaults(run=main)
     return one.parse_args(words)
 
@@ -46,17 +36,10 @@ def main(arguments: argparse.Namespace) -> int:
 
     called = functions.called(arguments)
     text = stablehlo.export(called.function, *called.args, shapes=called.shapes, weights=arguments.weights)
-    if arguments.output is not None:
-        arguments.output.write_text(text, encoding="utf-8")
-    if arguments.json:
-        signature = stablehlo.load(text).signature
-        facts = {
-            "function": called.name,
-            "arguments": [str(argument) for argument in signature.arguments],
-            "results": [str(result) for result in signature.results],
-            **({} if arguments.output else {"text": text}),
-        }
-        print(json.dumps(facts))
-    elif arguments.output is None:
-        print(text, end="")
-    return 0
+    signature = stablehlo.load(text).signature if arguments.json else None
+    facts = signature and {
+        "function": called.name,
+        "arguments": [str(argument) for argument in signature.arguments],
+        "results": [str(result) for result in signature.results],
+    }
+    return emitting.deliver(arguments, text, facts or {})

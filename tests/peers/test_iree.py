@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.formats.linalg import emit_written
-from smelt.formats.written import written
+from smelt.formats.linalg import emit
+from smelt.tensor import wrap
+from smelt.transform import Jit
 
 compiler = pytest.importorskip("iree.compiler")
 runtime = pytest.importorskip("iree.runtime")
@@ -34,11 +35,9 @@ def run(text: str, arrays: list[Any]) -> list[Any]:
 
 def check(function: Callable[..., Any], *args: Any, tolerance: float = 1e-4) -> str:
     """The text of a function, which IREE computes as smelt does."""
-    program = written(function, *args)
-    text = emit_written(program)
-    given = [x.numpy() for x in sm.tree.flatten(args)[0]]
-    captured = [x.numpy() for x in program.tensors]
-    found = run(text, given + captured)
+    text = emit(function, *args)
+    given = [*sm.tree.flatten(args)[0], *map(wrap, Jit(function).graph(*args).hidden)]
+    found = run(text, [x.numpy() for x in given])
     results = [x.numpy() for x in sm.tree.flatten(sm.jit(function)(*args))[0]]
     for a, b in zip(found, results, strict=True):
         a = a.view(b.dtype) if b.dtype.kind == "u" else a  # MLIR's integers have no sign

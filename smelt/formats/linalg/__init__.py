@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smelt.compiler import simplify
 from smelt.formats import mlir
 from smelt.formats.linalg.graph import write_graph
-from smelt.formats.written import Written, written
+from smelt.formats.linalg.scalars import refused
 from smelt.graph import private_nodes
+from smelt.transform import Jit
 
-__all__ = ["emit", "emit_written"]
-
-
-def emit(function: Callable[..., Any], *args: Any) -> str:
-    """The text of a function for arguments like these. Tensors that it reads besides are further arguments."""
-    return emit_written(written(function, *args))
+__all__ = ["emit"]
 
 
-def emit_written(program: Written) -> str:
-    """The text of a function that has been written down."""
+def emit(function: Callable[..., Any], *args: Any, weights: str = "arguments") -> str:
+    """The program that a call with these arguments runs, as a function `main` of linalg on tensors.
+
+    Its arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by
+    itself, such as the weights of a module; with `weights="inline"` these are constants in the text instead.
+    """
+    compiled = function.keeping() if isinstance(function, Jit) else Jit(function)
     with private_nodes():
-        return mlir.write(write_graph(program, simplify(program.roots)))
+        graph = compiled.graph(*args)
+        if graph.effects:
+            raise refused("host", "the function has effects, such as printing.")
+        arguments = [*graph.arguments, *(graph.hidden if weights == "arguments" else ())]
+        random = [] if graph.random is None else [graph.random]
+        return mlir.write(write_graph([*arguments, *random], graph.roots))

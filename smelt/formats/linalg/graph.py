@@ -6,45 +6,83 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 
+import numpy as np
+
+from smelt.compiler import Argument as Input
+from smelt.compiler import simplify
 from smelt.cost import Profile
 from smelt.formats.linalg.code import Code, Value, scalar_type
 from smelt.formats.linalg.operands import known_sizes
 from smelt.formats.linalg.region import write_region
 from smelt.formats.linalg.scalars import refused
-from smelt.formats.mlir import Argument, Array, Attribute, Block, Function, Module, Opaque, Ranked, Region, Type, Typed
-from smelt.formats.written import Written
+from smelt.formats.mlir import (
+    Argument,
+    Array,
+    Attribute,
+    Block,
+    Dense,
+    Function,
+    Module,
+    Opaque,
+    Ranked,
+    Region,
+    Type,
+    Typed,
+)
 from smelt.fuse import ROUTINES, Group, build_region, contiguous, partition, ready, storable
-from smelt.graph import CONTROL, Node, Op, row_major
+from smelt.graph import CONTROL, Node, Op, make, row_major, substituted, topological
+from smelt.tensor import wrap
 
 # A processor without instructions of its own: no kernel is cut for the sake of some.
 _PLAIN = Profile("", "", 16, 16, 1, 32 << 10, 1 << 20, 8 << 20, frozenset())
 
 
-def write_graph(program: Written, roots: Sequence[Node]) -> Module:
-    """The module with the function, whose graph has been simplified to these roots."""
-    return _Writer(program).module(roots)
+def write_graph(arguments: Sequence[Node], roots: Sequence[Node]) -> Module:
+    """The module with a function of these leaves, whose results are the roots. Other leaves are constants."""
+    new = {node: _input(k, node) for k, node in enumerate(arguments)}
+    constants = [node for node in topological(roots) if node not in new and (node.op is Op.LEAF or node.leaf)]
+    new.update((node, _input(len(new) + k, node)) for k, node in enumerate(constants))
+    writer = _Writer()
+    given = [writer.argument(k, new[node]) for k, node in enumerate(arguments)]
+    for node in constants:
+        writer.constant(new[node], node.leaf or node)
+    results = writer.function(simplify(substituted(roots, new)))
+    writer.code.several("func.return", results, ())
+    types: list[tuple[Type, dict[str, Attribute]]] = [(value.type, {}) for value in results]
+    body = Region([Block([], writer.code.operations)])
+    return Module("", {"main": Function("main", given, types, body, {})}, [], {}, {})
+
+
+def _input(number: int, node: Node) -> Node:
+    """A leaf that the compiler knows as an input, whatever it stands for."""
+    return make(Op.LEAF, node.dtype, node.shape, (), Input("input", number, row_major(node.shape)))
 
 
 class _Writer:
-    def __init__(self, program: Written) -> None:
-        self.program, self.code = program, Code()
+    def __init__(self) -> None:
+        self.code = Code()
         self.values: dict[Node, Value] = {}
 
-    def module(self, roots: Sequence[Node]) -> Module:
-        leaves = [*self.program.arguments, *self.program.captured]
-        arguments = [Argument(f"%arg{k}", _type(leaf), {}) for k, leaf in enumerate(leaves)]
-        self.values.update((leaf, Value(a.name, a.type)) for leaf, a in zip(leaves, arguments, strict=True))
+    def argument(self, number: int, leaf: Node) -> Argument:
+        """An argument of the function."""
+        self.values[leaf] = Value(f"%arg{number}", _type(leaf))
+        return Argument(f"%arg{number}", _type(leaf), {})
+
+    def constant(self, leaf: Node, known: Node) -> None:
+        """A tensor that is there when the function is written."""
+        data = np.ascontiguousarray(wrap(known).numpy()).tobytes()
+        dense = Dense(_type(leaf), not leaf.shape, data)
+        self.values[leaf] = self.code.one("arith.constant", (), _type(leaf), value=dense)
+
+    def function(self, roots: Sequence[Node]) -> list[Value]:
+        """Write the kernels of a graph that has been simplified; its results."""
         computed = list(dict.fromkeys(root if root.op is Op.LEAF else storable(root) for root in roots))
         graph = ready([root for root in computed if root.op is not Op.LEAF], contiguous, _PLAIN)
         for group in partition(list(dict.fromkeys(graph.roots)), graph.pieces, graph.chains).groups:
             self.group(group)
         last = iter(graph.roots)
         found = {root: self.values[root if root.op is Op.LEAF else next(last)] for root in computed}
-        results = [found[root if root.op is Op.LEAF else storable(root)] for root in roots]
-        self.code.several("func.return", results, ())
-        types: list[tuple[Type, dict[str, Attribute]]] = [(value.type, {}) for value in results]
-        body = Region([Block([], self.code.operations)])
-        return Module("", {"main": Function("main", arguments, types, body, {})}, [], {}, {})
+        return [found[root if root.op is Op.LEAF else storable(root)] for root in roots]
 
     def group(self, group: Group) -> None:
         """Write one kernel."""

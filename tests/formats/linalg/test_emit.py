@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import ArgumentError, UnsupportedOp
+from smelt.errors import UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.linalg import emit
 
@@ -80,9 +80,20 @@ def test_what_has_no_form_is_refused_by_name(function: Callable[..., Any], name:
     assert caught.value.name == name
 
 
-def test_random_numbers_and_calls_of_python_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="random"):
-        emit(lambda x: x + sm.random.normal((4,)), X)
+def test_calls_of_python_are_refused() -> None:
+    with pytest.raises(UnsupportedOp, match="host"):
+        emit(lambda x: sm.callback(np.sin, x, x), X)
+
+
+def test_symbolic_sizes_are_refused() -> None:
+    n = sm.Dim("n", 1, 8)
+    with pytest.raises(UnsupportedOp, match="the size n cannot be written"):
+        emit(sm.jit(lambda x: x + 1, shapes=[(n, 4)]), X)
+
+
+def test_random_numbers_take_an_argument() -> None:
+    [function] = mlir.parse(emit(lambda x: x + sm.random.normal((4,)), X)).functions.values()
+    assert [str(argument.type) for argument in function.arguments] == ["tensor<3x4xf32>", "tensor<3xi32>"]
 
 
 @pytest.mark.parametrize(
@@ -106,3 +117,6 @@ def test_tensors_that_a_function_reads_besides_are_arguments() -> None:
     bias = sm.asarray([1.0, 2.0, 3.0, 4.0])
     [function] = mlir.parse(emit(lambda x: x + bias, X)).functions.values()
     assert [str(argument.type) for argument in function.arguments] == ["tensor<3x4xf32>", "tensor<4xf32>"]
+    text = emit(lambda x: x + bias, X, weights="inline")
+    assert "arith.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<4xf32>" in text
+    assert "dense<[5, 6]> : tensor<2xi64>" in emit(lambda x: x[0, 0] + sm.asarray([5, 6]), X)

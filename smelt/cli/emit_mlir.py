@@ -1,0 +1,80 @@
+"""`smelt emit-mlir`: a function as text at one of the levels between its graph and its kernels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from smelt.cli import emitting, functions
+from smelt.cli.emitting import compiled, jitted
+from smelt.cli.functions import Called
+
+_EXAMPLES: Final = """examples:
+  smelt emit-mlir net.py:forward --shapes "f32[8,784], f32[784,10]"
+  smelt emit-mlir net.py:forward --shapes "f32[8,784], f32[784,10]" --level linalg -o forward.mlir
+  smelt emit-mlir net.py:model --shapes "f32[8,784]" --level linalg --weights inline | iree-opt -
+  smelt emit-mlir net.py:forward --shapes "f32[8,784], f32[784,10]" --level kernel
+
+levels, from what is written to what is run:
+  graph       smelt's own graph, as traced
+  composite   StableHLO, with attention, norms and the like by name (the default)
+  stablehlo   StableHLO, where these are functions that are called
+  linalg      linalg on tensors: an operation for each kernel, with one before it for each reduction inside
+  kernel      smelt's own regions and loops, as they become source here
+"""
+
+
+def _graph(called: Called, weights: str) -> str:
+    from smelt.graph import text
+
+    return text.print_graph(jitted(called).graph(*called.args).roots)
+
+
+def _composite(called: Called, weights: str) -> str:
+    from smelt.formats import stablehlo
+
+    return stablehlo.export(called.function, *called.args, shapes=called.shapes, weights=weights)
+
+
+def _stablehlo(called: Called, weights: str) -> str:
+    from smelt.formats.stablehlo import without_composites
+
+    return without_composites(_composite(called, weights))
+
+
+def _linalg(called: Called, weights: str) -> str:
+    from smelt.formats import linalg
+
+    return linalg.emit(jitted(called), *called.args, weights=weights)
+
+
+def _kernel(called: Called, weights: str) -> str:
+    texts = [text for one in compiled(called).kernels for text in (one.region, one.ir)]
+    return "\n".join(f"{text.rstrip()}\n" for text in dict.fromkeys(texts))
+
+
+_LEVELS: Final[dict[str, Callable[[Called, str], str]]] = {
+    "graph": _graph,
+    "composite": _composite,
+    "stablehlo": _stablehlo,
+    "linalg": _linalg,
+    "kernel": _kernel,
+}
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the words of the command say."""
+    one = emitting.parser("emit-mlir", "Write a function for other compilers, or to look at.", _EXAMPLES)
+    one.add_argument("--level", choices=tuple(_LEVELS), default="composite", help="how far it is on its way to kernels")
+    emitting.add_weights(one)
+    emitting.add_output(one, "its level")
+    one.set_defaults(run=main)
+    return one.parse_args(words)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Write the function down, and print or write that."""
+    called = functions.called(arguments)
+    text = _LEVELS[arguments.level](called, arguments.weights)
+    return emitting.deliver(arguments, text, {"function": called.name, "level": arguments.level})
