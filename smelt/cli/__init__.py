@@ -48,8 +48,8 @@ _MODULES = {
     "convert": "another kind of file of a model, or fewer bits",
     "perplexity": "how surprised a language model is by a text",
     "compare": "a language model here and a hosted one, side by side",
-    "emit-stablehlo": "a function of a script, or a model, as StableHLO for other compilers",
-    "emit-mlir": "a function as linalg, StableHLO, smelt's own graph or kernels",
+    "emit-stablehlo": "a function, or a model, as StableHLO for other compilers",
+    "emit-mlir": "a function as StableHLO, linalg, or smelt's own kernels",
     "emit-source": "the source of a function's kernels",
     "llm-bench": "how quick a language model is here, beside others",
 }
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     devices = commands.add_parser("devices", help="what smelt can compute on: cores, vectors, caches, memory")
     devices.add_argument("--json", action="store_true", help="print JSON instead of a table")
     devices.set_defaults(run=_devices)
-    demo = commands.add_parser("demo", help="train a network to read digits, and show how it was compiled")
+    demo = commands.add_parser("demo", help="train a network to read digits, and show the kernels")
     demo.set_defaults(run=_demo)
     commands.add_parser("bench", help="measure kernels, networks and compiling, against others")
     for name, about in _MODULES.items():
