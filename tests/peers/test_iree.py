@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.errors import UnsupportedOp
 from smelt.formats.linalg import emit
 from smelt.tensor import wrap
 from smelt.transform import Jit
+from tests.peers.programs import random_program
+from tests.turns import one_in
 
 compiler = pytest.importorskip("iree.compiler")
 runtime = pytest.importorskip("iree.runtime")
@@ -97,6 +100,16 @@ def test_a_block_of_a_gpt() -> None:
 
 def test_the_gradient_of_a_block() -> None:
     check(sm.grad(lambda block, x: (block(x) ** 2).mean()), Block(16, 2), draw(2, 5, 16))
+
+
+@pytest.mark.parametrize("seed", one_in(6, range(60)))
+def test_random_programs(seed: int) -> None:
+    program = random_program(seed)
+    inputs = [x.astype(np.float32) if x.dtype.kind == "f" else x for x in program.inputs]
+    try:
+        check(lambda *given: program.outputs(sm, *given), *map(sm.asarray, inputs), tolerance=2e-3)
+    except UnsupportedOp as refusal:
+        assert refusal.name in ("sort", "scatter", "scan")
 
 
 # --- what the text has to get right
