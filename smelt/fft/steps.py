@@ -3,7 +3,8 @@
 A transform of n = r * m elements is r * m = a matrix of r rows: transform its columns by a matrix of r by r numbers,
 turn each element by an angle, transform the rows the same way, and read the result column by column. So the work is
 products with small matrices, which are what kernels are best at: 2 r real multiplications and additions for each
-number and step. A size with a large prime factor is a convolution of a size without (Bluestein).
+number and step, or r/2 for a prime above 16. A size with a larger prime factor than 128 is a convolution of a size
+without (Bluestein).
 
 A value is a float tensor with its two parts along the first axis; matrices and angles are computed in float64.
 """
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST: Final = 16  # rows of a matrix: larger ones are as much work as another step, and less exact
-_LARGEST_PRIME: Final = 64  # that is transformed by a matrix of its own
+_LARGEST_PRIME: Final = 128  # that is transformed by a matrix of its own: up to there, a convolution rounds more
+_LONGEST_SUM: Final = 36  # of products, in one go: the longer it is, the more is rounded on the way
 
 
 @functools.lru_cache(maxsize=512)
@@ -39,11 +41,11 @@ def _rows(size: int) -> int:
     return min(fits, key=lambda k: abs(math.log(k) - math.log(size) / steps))
 
 
-def is_smooth(size: int) -> bool:
+def is_smooth(size: int, largest: int = _LARGEST_PRIME) -> bool:
     """Whether a size is a product of small numbers."""
     while size > 1:
         rows = _rows(size)
-        if rows == 0:
+        if not 0 < rows <= largest:
             return False
         size //= rows
     return True
@@ -68,30 +70,59 @@ def _node(array: NDArray[Any]) -> Node:
 
 @functools.lru_cache(maxsize=512)
 def _matrix(size: int, sign: int, dtype: DType) -> NDArray[Any]:
-    """The matrix of a transform over both parts: (part, j, part of the result, k); of sums and differences of mirrored
-    elements, half of it is zeros.
-    """
+    """The matrix of a transform over both parts: (part, j, part of the result, k)."""
     turned = _angles(size, size, size)
     real, imaginary = turned.real, turned.imag * sign
-    if size > MOST:
-        half = size // 2 + 1
-        real = np.where(np.arange(size)[:, None] < half, real, 0.0)
-        imaginary = np.concatenate([np.zeros((half, size)), imaginary[1:half]])
     return _numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
 
 
-def _folded(x: Node) -> Node:
-    """An odd number of rows: the first, then sums and differences of the others with their mirror images, so that half
-    as many products are added up, and rounded, for each result.
+@functools.lru_cache(maxsize=128)
+def _waves(size: int, sign: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Cosines of j and k up to half of an odd size, and sines without those of j = 0."""
+    turned = _angles(size, size // 2 + 1, size // 2 + 1)
+    return _numbers(turned.real, dtype), _numbers(turned.imag[1:] * sign, dtype)
+
+
+def _columns_transformed(x: Node, sign: int) -> Node:
+    """The transform along the rows, the third axis of (2, batch, rows, columns)."""
+    rows = x.shape[2]
+    assert isinstance(rows, int)
+    if rows > MOST:
+        return _by_waves(x, rows, sign)
+    matrix = _node(_matrix(rows, sign, x.dtype))
+    if x.shape[3] == 1:  # p, b, j | p, j, q, k -> q, b, k
+        found = build.contract(build.reshape(x, x.shape[:3]), matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
+        return build.reshape(found, x.shape)
+    return build.contract(x, matrix, (0, 1, 2, 5), (0, 2, 3, 4), (3, 1, 4, 5))
+
+
+def _by_waves(x: Node, size: int, sign: int) -> Node:
+    """An odd number of rows: cosines times sums of mirrored elements, and sines times their differences. Each product
+    serves two results, and sums are a quarter as long, so they round less.
     """
-    size = x.shape[2]
-    assert isinstance(size, int)
+    half = size // 2
+    ahead, behind = _some_rows(x, 1, half), _some_rows(x, size - 1, half, -1)
+    sums, differences = build.concat([_some_rows(x, 0, 1), build.add(ahead, behind)], 2), build.sub(ahead, behind)
+    cosines, sines = _waves(size, sign, x.dtype)
+    (a, b), (c, d) = (
+        (part(found, 0), part(found, 1)) for found in (_product(sums, cosines), _product(differences, sines))
+    )
+    first, mirrored = joined(build.sub(a, d), build.add(b, c)), joined(build.add(a, d), build.sub(b, c))
+    return build.concat([first, _some_rows(mirrored, half, half, -1)], 2)
 
-    def rows(start: int, count: int, step: int) -> Node:
-        return build.slice_(x, [(start, count, step) if k == 2 else (0, n, 1) for k, n in enumerate(x.shape)])
 
-    ahead, behind = rows(1, size // 2, 1), rows(size - 1, size // 2, -1)
-    return build.concat([rows(0, 1, 1), build.add(ahead, behind), build.sub(ahead, behind)], 2)
+def _some_rows(x: Node, start: int, count: int, step: int = 1) -> Node:
+    return build.slice_(x, [(start, count, step) if k == 2 else (0, n, 1) for k, n in enumerate(x.shape)])
+
+
+def _product(x: Node, waves: NDArray[Any]) -> Node:
+    """Rows times numbers, added up piece by piece."""
+    pieces = []
+    for start in range(0, len(waves), _LONGEST_SUM):
+        piece = waves[start : start + _LONGEST_SUM]
+        labels = (0, 1, 2, 5), (2, 4), (0, 1, 4, 5)
+        pieces.append(build.contract(_some_rows(x, start, len(piece)), _node(piece), *labels))
+    return functools.reduce(build.add, pieces)
 
 
 @functools.lru_cache(maxsize=512)
@@ -109,16 +140,11 @@ def transformed(x: Node, sign: int) -> Node:
     rows = _rows(size)
     if rows == 0:
         return _by_convolution(x, size, sign)
-    # p, b, j | p, j, q, k -> q, b, k
-    matrix = _node(_matrix(rows, sign, x.dtype))
-    if rows == size:
-        x = _folded(x) if rows > MOST else x
-        return build.contract(x, matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
     columns = size // rows
     parts, batch = x.shape[0], x.shape[1]
-    x = build.reshape(x, (parts, batch, rows, columns))
-    x = _folded(x) if rows > MOST else x
-    x = build.contract(x, matrix, (0, 1, 2, 5), (0, 2, 3, 4), (3, 1, 4, 5))
+    x = _columns_transformed(build.reshape(x, (parts, batch, rows, columns)), sign)
+    if columns == 1:
+        return build.reshape(x, (parts, batch, size))
     x = turned(x, *map(_node, _turns(size, rows, sign, x.dtype)))
     x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)
     x = build.permute(build.reshape(x, (parts, batch, rows, columns)), (0, 1, 3, 2))
@@ -169,7 +195,7 @@ def _chirp(size: int, room: int, sign: int, dtype: DType) -> list[NDArray[Any]]:
 
 def _by_convolution(x: Node, size: int, sign: int) -> Node:
     """Bluestein: 2 j k = j² + k² - (k - j)²."""
-    room = next(k for k in range(2 * size - 1, 4 * size) if is_smooth(k) and k % 16 == 0)
+    room = next(k for k in range(2 * size - 1, 4 * size) if is_smooth(k, MOST) and k % 16 == 0)
     cosine, sine, real, imaginary = map(_node, _chirp(size, room, sign, x.dtype))
     x = resized(turned(x, cosine, sine), room)
     x = transformed(turned(transformed(x, 1), real, imaginary), -1)

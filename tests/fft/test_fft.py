@@ -26,7 +26,9 @@ def assert_close(found, expected, eps=2.2e-16):
     assert np.linalg.norm(found - expected) <= 20 * eps * (np.linalg.norm(expected) + 1)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 13, 16, 17, 30, 37, 64, 67, 97, 128, 131, 360, 1009])
+@pytest.mark.parametrize(
+    "size", [1, 2, 3, 4, 5, 8, 9, 13, 16, 17, 30, 37, 64, 67, 97, 127, 128, 134, 262, 289, 360, 1009]
+)
 def test_sizes(size):
     x = numbers(2, size)
     for name in COMPLEX:
@@ -61,7 +63,7 @@ def test_several_axes(name, s, axes):
 
 
 def test_float32_is_about_as_exact_as_the_numbers():
-    for size in (64, 100, 256, 1000, 4096):
+    for size in (59, 64, 67, 100, 109, 127, 134, 256, 1000, 4096):
         x = numbers(4, size).astype(np.complex64)
         found = sm.fft.fft(sm.asarray(x))
         assert found.dtype is sm.complex64
@@ -113,8 +115,8 @@ def test_places(n):
 
 def test_sizes_are_taken_apart_or_made_larger():
     assert [size for size in range(2, 40) if not is_smooth(size)] == []
-    assert not is_smooth(2 * 67)
-    assert is_smooth(61 * 64)
+    assert not is_smooth(2 * 131)
+    assert is_smooth(61 * 64) and is_smooth(127 * 67)
 
 
 @pytest.mark.parametrize(
