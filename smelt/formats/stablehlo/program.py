@@ -207,5 +207,6 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
         public = [f.name for f in module.functions.values() if f.visibility != "private"]
         chosen = (public or list(module.functions))[0]
     if chosen not in module.functions:
-        raise ParseError(f"the text has no function {chosen!r}" if chosen else "the text has no function")
+        at = mlir.place(text, len(text))
+        raise ParseError(f"{at}: the text has no function {chosen!r}" if chosen else f"{at}: the text has no function")
     return Imported(module, chosen, rules, limits)

@@ -94,19 +94,29 @@ class Reading:
         self._calls += 1
         if self._depth > _DEPTH or self._calls > self.limits.calls:
             raise ParseError(f"calls of {name!r} do not end", rule=f"at most {_DEPTH} functions call each other.")
-        self._check_given(function, values)
+        self._check_given(function, values, operation)
         results = self.region(function.body, values, {})
         self._depth -= 1
+        self._check_results(function, results)
         return results
 
-    def _check_given(self, function: Function, values: Sequence[Value]) -> None:
+    def _check_results(self, function: Function, values: Sequence[Value]) -> None:
+        if len(values) != len(function.results):
+            where = f"{mlir.place(self.module.text, function.at)}: {function.name}"
+            raise ParseError(f"{where} gives {len(values)} values", rule=f"it declares {len(function.results)}.")
+        for k, (value, (kind, _)) in enumerate(zip(values, function.results, strict=True)):
+            if isinstance(value, Node) and isinstance(kind, Ranked) and not self._is(value, kind):
+                where = f"{mlir.place(self.module.text, function.at)}: {function.name}"
+                self._check(value, kind, f"{where}: result {k}")
+
+    def _check_given(self, function: Function, values: Sequence[Value], operation: Operation | None) -> None:
         if len(values) != len(function.arguments):
             raise ArgumentError(
                 f"{function.name}: {len(values)} values are given", rule=f"it takes {len(function.arguments)}."
             )
         for argument, value in zip(function.arguments, values, strict=True):
             if isinstance(argument.type, Ranked) and isinstance(value, Node):
-                self._check(value, argument.type, f"{function.name}: {argument.name}")
+                self._check(value, argument.type, f"{function.name}: {argument.name}", operation)
 
     def region(self, region: Region, values: Sequence[Value], scope: Scope) -> list[Value]:
         """What the only block of a region gives; what it does not define is found in the scope around it."""
@@ -117,24 +127,38 @@ class Reading:
             raise ParseError(f"a body takes {len(block.arguments)} values, and is given {len(values)}")
         inner = dict(scope)
         inner.update(zip((argument.name for argument in block.arguments), values, strict=True))
+        for argument, value in zip(block.arguments, values, strict=True):
+            if isinstance(value, Node) and isinstance(argument.type, Ranked) and not self._is(value, argument.type):
+                self._check(value, argument.type, f"the argument {argument.name}")
         for operation in block.operations:
             if operation.name in _ENDS:
-                return [self._operand(operation, name, inner) for name in operation.operands]
+                return self._operands(operation, inner)
             self._step(operation, inner)
         return []
 
-    def _operand(self, operation: Operation, name: str, scope: Scope) -> Value:
+    def _operands(self, operation: Operation, scope: Scope) -> list[Value]:
+        """The values that an operation takes, which are of the types that are written there."""
         try:
-            return scope[name]
-        except KeyError:
-            raise ParseError(f"{self.place(operation)}: {operation.name}: there is no value {name} here") from None
+            values = [scope[name] for name in operation.operands]
+        except KeyError as error:
+            message = f"{operation.name}: there is no value {error.args[0]} here"
+            raise ParseError(f"{self.place(operation)}: {message}") from None
+        for k, (value, kind) in enumerate(zip(values, operation.operand_types, strict=False)):
+            if isinstance(value, Node) and isinstance(kind, Ranked) and not self._is(value, kind):
+                self._check(value, kind, f"operand {k}", operation)
+        return values
+
+    def _is(self, value: Node, kind: Ranked) -> bool:
+        """Whether a value is known to be of a type: the quick question."""
+        known = self._types.get(kind)
+        return known is not None and known == (value.dtype, value.shape)
 
     def _step(self, operation: Operation, scope: Scope) -> None:
         """Read one operation, and note its results."""
         row = self.table.get(operation.name)
         if row is None:
             raise self.unsupported(operation, "there is no row for it")
-        operands = [self._operand(operation, name, scope) for name in operation.operands]
+        operands = self._operands(operation, scope)
         if row.operands is not None and len(operands) != row.operands:
             message = f"it has {len(operands)} operands, and should have {row.operands}"
             raise ParseError(f"{self.place(operation)}: {operation.name}: {message}")
@@ -143,8 +167,10 @@ class Reading:
         call = Call(self, operation, operands, scope)
         try:
             given = row.function(call)
-        except (ParseError, UnsupportedOp):
-            raise
+        except UnsupportedOp as error:
+            if str(error).startswith("line "):
+                raise
+            raise self.unsupported(operation, error.told) from error
         except SmeltError as error:
             if str(error).startswith("line "):
                 raise
@@ -160,10 +186,8 @@ class Reading:
         if self._follows and operation.name in sizes.RULES:
             results = [sizes.followed(call, value) if isinstance(value, Node) else value for value in results]
         for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
-            if isinstance(value, Node) and isinstance(kind_, Ranked):
-                known = self._types.get(kind_)
-                if known is None or known != (value.dtype, value.shape):
-                    self._check(value, kind_, "", operation)
+            if isinstance(value, Node) and isinstance(kind_, Ranked) and not self._is(value, kind_):
+                self._check(value, kind_, "", operation)
             scope[name] = value
 
     # --- types and places
@@ -222,7 +246,7 @@ class Reading:
         fits = len(value.shape) == len(kind.sizes) and all(wanted in (None, size) for size, wanted in sizes)
         if value.dtype is dtype and fits:
             return
-        what = what or self._where(operation).removesuffix(": ")
+        what = f"{self._where(operation)}{what}".removesuffix(": ")
         if dtype is None:
             raise self._refusal(operation, kind.element, f"{what}: the element type {kind.element} is not supported")
         if value.dtype is not dtype:
@@ -246,4 +270,4 @@ class Reading:
         return UnsupportedOp(f"{at}: {operation.name}: {reason}", operation.name, at.line, at.column, hint=hint)
 
 
-_RELOCATED: Final[frozenset[Any]] = frozenset({ShapeError, DTypeError, ArgumentError})
+_RELOCATED: Final[frozenset[Any]] = frozenset({ShapeError, DTypeError, ArgumentError, ParseError})

@@ -84,7 +84,8 @@ class Call:
         """Pairs of integers, one for each axis; zeros if there are none."""
         value = self.attribute(name)
         flat = (0,) * (2 * rank) if value is None else integers_of(value, 2 * rank)
-        if flat is None or len(flat) != 2 * rank:
+        shaped = not isinstance(value, Dense) or value.type.sizes == (rank, 2)
+        if flat is None or len(flat) != 2 * rank or not shaped:
             self.wrong(f"{name} has no pair for each of {rank} axes")
         return list(zip(flat[::2], flat[1::2], strict=True))
 

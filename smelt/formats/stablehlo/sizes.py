@@ -27,7 +27,10 @@ Entry = Any  # an integer (also for a bool), an Index, a Condition, or None for 
 _MOST = 64  # elements of a tensor that is followed
 _ASKS: Final = "stablehlo.get_dimension_size"  # of a tensor of any kind
 # A text without any of these computes no sizes. Plain words are found in no time, also in texts of a hundred megabytes.
-_DYNAMIC: Final = ("real_dynamic_slice", "dynamic_pad", "dynamic_gather", "dynamic_conv")
+_DYNAMIC: Final = (
+    *("real_dynamic_slice", "dynamic_pad", "dynamic_gather", "dynamic_conv"),
+    *("dynamic_reduce_window", "dynamic_top_k", "shape_assertion"),
+)
 _OPEN: Final = re.compile(r"tensor<[^>\"]*\?")
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from smelt.errors import ParseError
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, lex
+from tests.fuzz.damage import mutated
 
 TEXTS = sorted((Path(__file__).parent.parent / "texts").glob("*.mlir"))
 
@@ -101,21 +102,6 @@ def test_lexing_takes_time_in_proportion_to_the_text(text: str) -> None:
     start = time.process_time()
     lex.tokens(text)
     assert time.process_time() - start < 5.0  # a quadratic way would take minutes
-
-
-def mutated(text: str, source: random.Random) -> str:
-    """A text with one thing wrong: something cut out, doubled, exchanged, or written over."""
-    a, b = sorted(source.randrange(len(text)) for _ in range(2))
-    b = min(b, a + source.choice([1, 3, 30, 300]))
-    kind = source.randrange(4)
-    if kind == 0:
-        return text[:a] + text[b:]
-    if kind == 1:
-        return text[:b] + text[a:b] + text[b:]
-    if kind == 2:
-        at = source.randrange(len(text))
-        return text[:a] + text[at : at + b - a] + text[b:]
-    return text[:a] + "".join(source.choice('<>()[]{}%@#!"=:,x0-') for _ in range(b - a)) + text[b:]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)

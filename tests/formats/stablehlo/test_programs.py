@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 import smelt as sm
 from smelt.errors import ArgumentError, DTypeError, ParseError, ShapeError, SmeltError, UnsupportedOp
+from tests.fuzz.damage import meant
 
 TEXTS = Path(__file__).parent.parent / "texts"
 X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
@@ -152,28 +152,6 @@ def test_unsupported_operations_have_names_and_places() -> None:
 def test_check_computes_nothing() -> None:
     [result] = main("%0 = stablehlo.sine %x : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>").check()
     assert result.shape == (2, 3)
-
-
-def meant(text: str, source: random.Random) -> str:
-    """A text that is well formed and says something else: another number, operation, value or type somewhere."""
-    places = list(source.choice(PARTS).finditer(text)) or list(PARTS[1].finditer(text))
-    at = source.choice(places)
-    new = source.choice(places).group() if source.random() < 0.6 else source.choice(OTHERS)
-    return text[: at.start()] + new + text[at.end() :]
-
-
-PARTS = [re.compile(p) for p in (r"(?<![%\w@#.])-?\d+(?![\w.])", r"stablehlo\.\w+", r"%\w+(?:#\d)?", r"tensor<[^<>]*>")]
-OTHERS = [
-    "-1",
-    "0",
-    "7",
-    str(2**63),
-    "stablehlo.sort",
-    "stablehlo.while",
-    "chlo.top_k",
-    "tensor<i1>",
-    "tensor<0x5xf32>",
-]
 
 
 @pytest.mark.parametrize("path", sorted(TEXTS.glob("*.mlir")), ids=lambda path: path.stem)

@@ -1,0 +1,105 @@
+"""`smelt check`: whether files of StableHLO are legal programs, found before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from smelt.cli import functions, options
+
+_EXAMPLES: Final = """examples:
+  smelt check model.mlir
+  smelt check model.mlir --shapes "f32[n,784]"     open sizes (?) as dims: for every size at once
+  smelt check model.mlir --shapes "f32[8,784]"
+  smelt check *.mlir --json
+
+What is wrong is printed as FILE:LINE:COLUMN with the line and a caret, and ends with status 1. Operations that smelt
+does not have are told as such.
+"""
+_PLACE: Final = re.compile(r"line (\d+), column (\d+): ", re.ASCII)
+_WIDEST = 160  # columns of a line that are shown
+
+
+class Finding(NamedTuple):
+    """What is wrong with a file; where, if a place of it can be blamed."""
+
+    file: str
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the words of the command say."""
+    one = options.Parser(
+        "smelt check",
+        description="Check types and shapes of StableHLO programs; nothing is compiled or run.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    one.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a text of StableHLO")
+    one.add_argument("--shapes", metavar="TYPES", help=f"instead of what is declared, {functions.SHAPES}")
+    one.add_argument("--name", default="", metavar="FUNCTION", help="the function to check; by default main")
+    one.add_argument(
+        "--json", action="store_true", help="print JSON: what is wrong, and what each program takes and gives"
+    )
+    one.set_defaults(run=main)
+    return one.parse_args(words)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Check all files: 0 if nothing is wrong."""
+    shapes = [shape for _, shape in functions.argument_types(arguments.shapes)] if arguments.shapes else []
+    found, signatures = list[Finding](), dict[str, str]()
+    for path in arguments.files:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        result = _checked(str(path), text, shapes, arguments.name)
+        if isinstance(result, str):
+            signatures[str(path)] = result
+            if not arguments.json:
+                print(f"{path}: {result}")
+            continue
+        found.append(result)
+        if not arguments.json:
+            print(shown(result, text), file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"wrong": [finding._asdict() for finding in found], "programs": signatures}))
+    return int(bool(found))
+
+
+def _checked(file: str, text: str, shapes: Sequence[tuple[Any, ...]], name: str) -> Finding | str:
+    """What is wrong, or what the program takes and gives."""
+    from smelt.errors import SmeltError
+    from smelt.formats import stablehlo
+
+    try:
+        program = stablehlo.load(text, name=name)
+        program.check(*shapes)
+    except SmeltError as error:
+        kind, told = type(error).__name__, str(error.told)
+        place = _PLACE.match(told)
+        if place is None:
+            return Finding(file, kind, told)
+        return Finding(file, kind, told[place.end() :], int(place[1]), int(place[2]))
+    return str(program.signature)
+
+
+def shown(finding: Finding, text: str) -> str:
+    """A finding as compilers print them: the place, the line, and a caret below."""
+    if finding.line is None or finding.column is None:
+        return f"{finding.file}: {finding.kind}: {finding.message}"
+    head = f"{finding.file}:{finding.line}:{finding.column}: {finding.kind}: {finding.message}"
+    lines = text.split("\n")
+    if finding.line > len(lines):
+        return head
+    line, column = lines[finding.line - 1].rstrip("\r"), finding.column - 1
+    start = max(column - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
+    part = line[start : start + _WIDEST]
+    blank = "".join("\t" if c == "\t" else " " for c in part[: column - start])
+    return f"{head}\n  {part}\n  {blank}^"

@@ -1,0 +1,81 @@
+"""`smelt check` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from smelt import cli
+from smelt.cli.check import Finding, shown
+
+TEXTS = Path(__file__).parent.parent / "formats" / "texts"
+GOOD = """func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %0 = stablehlo.add %x, %x : tensor<?x3xf32>
+  return %0 : tensor<?x3xf32>
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "program.mlir"
+    path.write_text(GOOD, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS.glob("*.mlir")), ids=lambda path: path.stem)
+def test_what_fits_is_told(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(path)]) == 0
+    assert capsys.readouterr().out.startswith(f"{path}: (")
+
+
+def test_sizes_may_be_given_and_may_be_open(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(file), "--shapes", "f32[7,3]"]) == 0
+    assert cli.main(["check", str(file), "--shapes", "f32[n,3]"]) == 0
+    assert cli.main(["check", str(file), "--shapes", "f32[n,4]"]) == 1
+    assert "has shape (n, 4)" in capsys.readouterr().err
+    assert cli.main(["check", str(file)]) == 1
+    assert "the sizes of x: float32[?, 3] are not known" in capsys.readouterr().err
+
+
+def test_places_have_a_caret(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(GOOD.replace("?", "2").replace("return %0 : tensor<2", "return %0 : tensor<4"), encoding="utf-8")
+    assert cli.main(["check", str(file)]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == f"{file}:3:3: ShapeError: func.return: operand 0 has shape (2, 3)"
+    assert told[-2:] == ["    return %0 : tensor<4x3xf32>", "    ^"]
+
+
+def test_a_syntax_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(GOOD.replace(" : tensor<?x3xf32>\n  return", "\n  return"), encoding="utf-8")
+    assert cli.main(["check", str(file)]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        f"{file}:3:3: ParseError: ':' and a type is expected here, not return",
+        "    return %0 : tensor<?x3xf32>",
+        "    ^",
+    ]
+
+
+def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = file.with_name("other.mlir")
+    other.write_text("func.func @main( {", encoding="utf-8")
+    assert cli.main(["check", str(other), str(file), "--shapes", "f32[2,3]", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    [wrong] = found["wrong"]
+    assert (wrong["line"], wrong["kind"]) == (1, "ParseError")
+    assert list(found["programs"]) == [str(file)]
+
+
+def test_long_lines_and_tabs_are_cut() -> None:
+    told = shown(Finding("f", "ParseError", "no", 1, 501), "a" * 500 + "b" * 500).splitlines()
+    assert len(told[1]) < 200 and told[1][told[2].index("^")] == "b"
+    assert shown(Finding("f", "ParseError", "no", 1, 2), "\tx").endswith("\n  \tx\n  \t^")
+    assert shown(Finding("f", "ParseError", "no", 9, 1), "x") == "f:9:1: ParseError: no"
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(tmp_path / "none.mlir")]) == 1
+    assert "none.mlir" in capsys.readouterr().err

@@ -1,0 +1,3 @@
+// ParseError: line 4, column 1: the text has no function
+module @m {
+}

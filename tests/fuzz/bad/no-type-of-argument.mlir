@@ -1,0 +1,2 @@
+// ParseError: line 2, column 19: ':' is expected here, not )
+func.func @main(%x) { return }

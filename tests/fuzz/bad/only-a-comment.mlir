@@ -1,0 +1,2 @@
+// ParseError: line 3, column 1: the text has no function
+// nothing here

@@ -1,0 +1,5 @@
+// ParseError: line 3, column 8: stablehlo.add has 2 operands, and its type is (tensor<2x3xf32>) -> tensor<2x3xf32>
+func.func @main(%x: tensor<2x3xf32>, %i: tensor<i32>) -> tensor<2x3xf32> {
+  %0 = "stablehlo.add"(%x, %x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}

@@ -1,0 +1,5 @@
+// ParseError: line 3, column 8: stablehlo.add: there is no value %y here
+func.func @main(%x: tensor<2x3xf32>, %i: tensor<i32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
