@@ -44,13 +44,13 @@ class Outcome(NamedTuple):
 
 
 def tried(text: str, number: int = 0, seconds: float = 2.0) -> Outcome:
-    """What becomes of a text."""
+    """What becomes of a text, in so many seconds of the processor."""
 
     def late(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         program = stablehlo.load(text)
         shapes = [tuple(3 if n is None else n for n in argument.shape) for argument in program.signature.arguments]
@@ -67,8 +67,8 @@ def tried(text: str, number: int = 0, seconds: float = 2.0) -> Outcome:
     except Exception as error:
         return Outcome(number, "crashed", f"{type(error).__name__}: {error}"[:300])
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
     return Outcome(number, "read")
 
 

@@ -157,3 +157,22 @@ def test_what_is_asserted_is_said_in_the_words_of_jax() -> None:
         imported(np.ones((3, 4), np.float32), np.ones((5, 4), np.float32))
     with pytest.raises(sm.errors.ShapeError, match="do not match the symbolic shape constraint a >= 2"):
         imported(np.ones((1, 4), np.float32), np.ones((2, 4), np.float32))
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: lax.scan(step, jnp.ones(3), x)[1],
+    "scan from behind": lambda x: lax.scan(step, jnp.ones(3), x, reverse=True)[1],
+    "map": lambda x: lax.map(lambda y: jnp.tanh(y) * 2, x),
+    "fori": lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: jnp.tanh(c * 0.5) + x[i], jnp.zeros(3)),
+    "gradient": jax.grad(lambda x: (lax.scan(step, jnp.ones(3), x)[1] ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_of_open_lengths_have_gradients(name: str) -> None:
+    function = LOOPS[name]
+    imported = exported(Program(function, ("b, 3",), ()))
+    slope = sm.jit(sm.grad(lambda x: (imported(x) ** 2).sum()), shapes=[(sm.Dim("b", 1, 64), 3)])
+    for count in (4, 1, 7):
+        x = RNG.normal(size=(count, 3)).astype(np.float32)
+        compare([slope(sm.asarray(x)).numpy()], jax.grad(lambda x: (function(x) ** 2).sum())(x))

@@ -11,10 +11,26 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from smelt.dtypes import int64
+from smelt import runtime
+from smelt.dtypes import DType, int64
 from smelt.formats.stablehlo import indexing
 from smelt.formats.stablehlo.rows import stand_in
-from smelt.graph import Loop, Node, Op, build, closed, constant_value, substituted, topological, upper, users, values_of
+from smelt.graph import (
+    IndexLike,
+    Loop,
+    Node,
+    Op,
+    build,
+    closed,
+    constant_value,
+    index,
+    size_of,
+    substituted,
+    topological,
+    upper,
+    users,
+    values_of,
+)
 
 _MOST = 1 << 62  # iterations
 
@@ -32,7 +48,7 @@ class _Count(NamedTuple):
 
     number: int
     first: int
-    length: int
+    length: IndexLike
 
 
 def counted(
@@ -72,10 +88,20 @@ def _count(loop: _While, asked: Node) -> _Count | None:
         if bound in loop.stand_ins:  # a bound that is handed on from iteration to iteration
             at = loop.stand_ins.index(bound)
             bound = loop.states[at] if loop.following[at] is bound else bound
-        if bound.op is Op.CONST:
-            first, last = int(constant_value(loop.states[k])), int(constant_value(bound))
-            return _Count(k, first, max(last - first, 0)) if last - first < _MOST else None
+        last, first = _size(bound), int(constant_value(loop.states[k]))
+        if last is not None:
+            length = size_of(index.maximum(last - first, 0))
+            return _Count(k, first, length) if upper(length) < _MOST else None
     return None
+
+
+def _size(node: Node) -> IndexLike | None:
+    """The number that a node is for all values of tensors."""
+    if node.op is Op.CONST:
+        return int(constant_value(node))
+    if node.op is Op.CAST and node.dtype.is_integer:
+        node = node.sources[0]
+    return runtime.counted(node)
 
 
 class _Rows(NamedTuple):
@@ -94,7 +120,7 @@ class _Rows(NamedTuple):
             return found
         i = loop.stand_ins[count.number]
         one = build.const(1, i.dtype)
-        at = build.sub(build.sub(build.const(count.length, i.dtype), i), one) if reverse else i
+        at = build.sub(build.sub(build.size_node(count.length, i.dtype), i), one) if reverse else i
         readers = users(topological(loop.following))
         given = Counter(loop.following)
         for k, (old, new) in enumerate(zip(loop.stand_ins, loop.following, strict=True)):
@@ -114,7 +140,7 @@ class _Rows(NamedTuple):
 
 def _row(x: Node, at: Node) -> Node | None:
     """Row number `at`, as an array of one row."""
-    if x.shape[0] == 1 or any(not isinstance(size, int) or size == 0 for size in x.shape):
+    if x.shape[0] == 1 or 0 in x.shape or not all(isinstance(size, int) for size in x.shape[1:]):
         return None
     return indexing.dynamic_slice(x, [at] * x.rank, [1, *(upper(size) for size in x.shape[1:])])
 
@@ -140,8 +166,7 @@ def _built(loop: _While, count: _Count, rows: _Rows) -> list[Node]:
             new[old] = (
                 _bounded(build.cast(iteration, old.dtype), count, old) if (step, k) == (1, count.number) else number
             )
-            last = (int(constant_value(state)) + step * count.length) & ((1 << old.dtype.bits) - 1)
-            results[k] = build.const(last, old.dtype)
+            results[k] = _last(int(constant_value(state)), step, count.length, old.dtype)
         elif k in rows.read:
             slices.append(stand_in(old.dtype, old.shape[1:]))
             new[rows.read[k]] = build.reshape(slices[-1], (1, *old.shape[1:]))
@@ -167,8 +192,15 @@ def _built(loop: _While, count: _Count, rows: _Rows) -> list[Node]:
     return [results[k] for k in range(len(loop.states))]
 
 
+def _last(first: int, step: int, length: IndexLike, dtype: DType) -> Node:
+    """What counts along, in the end."""
+    if isinstance(length, int):
+        return build.const((first + step * length) & ((1 << dtype.bits) - 1), dtype)
+    return build.add(build.scale(build.size_node(length, dtype), step), build.const(first, dtype))
+
+
 def _bounded(turn: Node, count: _Count, old: Node) -> Node:
     """The counter, showing between which numbers it lies: indexing by it is known to stay inside then."""
-    low, high = (build.const(n, old.dtype) for n in (0, max(count.length - 1, 0)))
+    low, high = (build.size_node(n, old.dtype) for n in (0, size_of(index.maximum(count.length - 1, 0))))
     inside = build.minimum(build.maximum(turn, low), high)
     return inside if count.first == 0 else build.add(inside, build.const(count.first, old.dtype))

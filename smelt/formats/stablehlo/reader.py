@@ -94,6 +94,9 @@ class Reading:
         self._calls += 1
         if self._depth > _DEPTH or self._calls > self.limits.calls:
             raise ParseError(f"calls of {name!r} do not end", rule=f"at most {_DEPTH} functions call each other.")
+        if len(function.body.blocks) != 1:
+            at = mlir.place(self.module.text, function.at)
+            raise ParseError(f"{at}: {name} has several blocks", rule="StableHLO has no jumps between blocks.")
         self._check_given(function, values, operation)
         results = self.region(function.body, values, {})
         self._depth -= 1
