@@ -16,7 +16,7 @@ from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.reader import SPECIFICATION, Assertion, Reading, Rules, UnknownSize
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
-from smelt.graph import Index, IndexLike, Node, Op, Shape, checked_shape, pairs, product_of, remade, topological
+from smelt.graph import Dim, Index, IndexLike, Node, Op, Shape, checked_shape, pairs, product_of, remade, topological
 from smelt.runtime import Storage, set_constant
 from smelt.tensor import Tensor, node_of, random, wrap
 
@@ -99,13 +99,14 @@ class Imported:
 
     def check(self, *shapes: Any) -> list[Tensor]:
         """Read the whole program for arguments of these shapes, or of those that it declares, and compute nothing:
-        whatever does not fit is an error that says where. Sizes may be a `Dim`; in the place of a scalar's shape may
-        stand its value. The results, which only have types.
+        whatever does not fit is an error that says where. Sizes may be a `Dim`, as open sizes with declared bounds are
+        unless others are given; in the place of a scalar's shape may stand its value. The results, which only have
+        types.
         """
         declared = self.signature.arguments
         values = {k: (shape,) for k, shape in enumerate(shapes) if isinstance(shape, int | Index)}
         given: list[Any] = [() if k in values else tuple(shape) for k, shape in enumerate(shapes)]
-        given = given or [argument.shape for argument in declared]
+        given = given or [_declared(argument) for argument in self.module.functions[self.name].arguments]
         if len(given) != len(declared):
             raise ArgumentError(f"{self.name}: {len(given)} shapes are given", rule=f"it takes {len(declared)}.")
         for argument, shape in zip(declared, given, strict=True):
@@ -164,6 +165,18 @@ class Imported:
             message = f"{at}: {self.name}: an argument is {kind}, which is not supported"
             raise UnsupportedOp(message, "func.func", at.line, at.column)
         return dtype
+
+
+def _declared(argument: mlir.Argument) -> tuple[Any, ...]:
+    """The shape of an argument; a size that is open and bounded is a dim."""
+    kind = argument.type
+    if not isinstance(kind, Ranked):
+        return ()
+    name = argument.name.removeprefix("%")
+    return tuple(
+        Dim(f"{name}_{axis}", 0, bound) if size is None and bound is not None else size
+        for axis, (size, bound) in enumerate(zip(kind.sizes, types.bounds(kind), strict=True))
+    )
 
 
 _MOST = 64  # elements of an argument that may be sizes

@@ -11,7 +11,7 @@ from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
 from smelt.formats.stablehlo import sizes, types
 from smelt.formats.stablehlo.rows import Call, Row, Scope, Value, stand_in
-from smelt.graph import Index, Node, Shape, shape_text, topological
+from smelt.graph import Index, Node, Shape, shape_text, topological, upper
 
 
 class Rules(NamedTuple):
@@ -119,6 +119,12 @@ class Reading:
             )
         for argument, value in zip(function.arguments, values, strict=True):
             if isinstance(argument.type, Ranked) and isinstance(value, Node):
+                for axis, (size, bound) in enumerate(zip(value.shape, types.bounds(argument.type), strict=False)):
+                    if bound is not None and upper(size) > bound:
+                        rule = f"axis {axis} has at most {bound} elements, says the text."
+                        raise ShapeError(
+                            f"{function.name}: {argument.name} has shape {shape_text(value.shape)}", rule=rule
+                        )
                 self._check(value, argument.type, f"{function.name}: {argument.name}", operation)
 
     def region(self, region: Region, values: Sequence[Value], scope: Scope) -> list[Value]:

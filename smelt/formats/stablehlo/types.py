@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from smelt import dtypes
 from smelt.dtypes import DType
-from smelt.formats.mlir import dense
+from smelt.formats.mlir import Ranked, dense
 
 _DTYPES: Final[dict[str, DType]] = {
     "i1": dtypes.bool_,
@@ -32,6 +33,20 @@ NAMES: Final = {d: name for name, d in reversed(_DTYPES.items()) if not name.sta
 def dtype_of(element: str) -> DType | None:
     """The dtype of an element type; None if there is none."""
     return _DTYPES.get(element)
+
+
+_BOUNDS: Final = re.compile(
+    r"#stablehlo\.bounds<([0-9?, ]+)>|#stablehlo\.type_extensions<bounds = \[([0-9?, ]+)\]>", re.ASCII
+)
+
+
+def bounds(kind: Ranked) -> tuple[int | None, ...]:
+    """The largest sizes of axes that are open, as `tensor<?x3xf32, #stablehlo.bounds<8, ?>>` has them."""
+    found = _BOUNDS.fullmatch(kind.encoding) if kind.encoding else None
+    words = [word.strip() for word in (found[1] or found[2]).split(",")] if found else []
+    if len(words) != len(kind.sizes):
+        return (None,) * len(kind.sizes)
+    return tuple(int(word) if word.isdecimal() and len(word) < 19 else None for word in words)
 
 
 def array(constant: Any) -> Any:

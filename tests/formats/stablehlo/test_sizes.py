@@ -232,3 +232,15 @@ def test_numbers_are_divided_as_the_specification_says(number: int, divisor: int
 def test_shapes_are_as_many_as_arguments() -> None:
     with pytest.raises(ArgumentError, match="1 shapes are given"):
         main(REPEATED, "%k: tensor<i64>, %x: tensor<f32>").check(3)
+
+
+def test_bounds_of_open_sizes() -> None:
+    kind = "tensor<?x3xf32, #stablehlo.bounds<4, ?>>"
+    program = main(f"%y = stablehlo.add %x, %x : {kind}\nreturn %y : {kind}", f"%x: {kind}", kind)
+    [found] = program.check()
+    assert [str(size) for size in found.shape] == ["x_0", "3"]
+    assert program(rows(4)).shape == (4, 3)
+    with pytest.raises(ShapeError, match="axis 0 has at most 4 elements"):
+        program(rows(5))
+    with pytest.raises(ShapeError, match="axis 0 has at most 4 elements"):
+        program.check((N, 3))
