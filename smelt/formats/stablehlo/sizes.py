@@ -29,7 +29,7 @@ _ASKS: Final = "stablehlo.get_dimension_size"  # of a tensor of any kind
 # A text without any of these computes no sizes. Plain words are found in no time, also in texts of a hundred megabytes.
 _DYNAMIC: Final = (
     *("real_dynamic_slice", "dynamic_pad", "dynamic_gather", "dynamic_conv"),
-    *("dynamic_reduce_window", "dynamic_top_k", "shape_assertion"),
+    *("dynamic_reduce_window", "dynamic_top_k"),
 )
 _OPEN: Final = re.compile(r"tensor<[^>\"]*\?")
 
@@ -71,7 +71,7 @@ _RELATIONS: Final[dict[str, Callable[[int], bool]]] = {
 def are_values(text: str) -> bool:
     """Whether a program computes with its sizes."""
     named = "dynamic_" in text and any(word in text for word in _DYNAMIC)
-    return named or ("?" in text and _OPEN.search(text) is not None)
+    return named or "shape_assertion" in text or ("?" in text and _OPEN.search(text) is not None)
 
 
 class Entries:
