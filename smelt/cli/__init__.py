@@ -43,7 +43,7 @@ _MODULES = {
     "tune": "choices that were measured to be faster than the default",
     "chat": "talk with a language model",
     "generate": "let a language model continue a text",
-    "check": "whether a file of StableHLO fits together: every type and shape, before anything runs",
+    "check": "every type and shape of a file of StableHLO",
     "serve": "answer the requests of others, by OpenAI's protocol",
     "models": "language models known by name: list, get, verify, remove",
     "convert": "another kind of file of a model, or fewer bits",
