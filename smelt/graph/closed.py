@@ -45,8 +45,8 @@ def close(
     """
     roots = [root for graph in graphs for root in graph]
     at = len(stand_ins) if at is None else at
-    order = topological(roots)
     inside = set(stand_ins)
+    order = topological(roots, known=inside)  # a stand-in may be an alias: what is below it is no part of the graphs
     for node in order:
         if node.leaf is not None or node.op is Op.LEAF:
             continue  # it has a value, which does not depend on anything

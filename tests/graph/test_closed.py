@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from smelt.derive import custom
 from smelt.dtypes import bool_, float32, int64
 from smelt.errors import InternalError, ParseError
 from smelt.graph import build
@@ -50,6 +51,13 @@ def test_parameters_are_numbered_with_the_hoisted_in_between() -> None:
     }
     assert numbers == {"mul", 0, 1, 2}
     assert closed.bodies[0][0].sources[1] is parameter(2, float32, (4,))
+
+
+def test_nothing_below_a_stand_in_is_hoisted() -> None:
+    a, b = (custom.stand_in(float32, (3,)) for _ in range(2))  # aliases of one and the same parameter
+    done = close([[build.add(a, b)]], [a, b])
+    assert done.hoisted == ()
+    assert done.bodies[0][0] is build.add(parameter(0, float32, (3,)), parameter(1, float32, (3,)))
 
 
 def test_a_root_may_be_hoisted_itself() -> None:

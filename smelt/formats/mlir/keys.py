@@ -112,6 +112,16 @@ def _show_precision(attributes: dict[str, Attribute]) -> str | None:
 
 PRECISION: Final = Key("precision", _read_precision, _show_precision, ("precision_config",), optional=True)
 
+_LETTERS: Final = re.compile(r"[A-Za-z,> -]*")
+
+
+def _show_equation(attributes: dict[str, Attribute]) -> str | None:
+    value = attributes["einsum_config"]
+    return f'"{value}"' if isinstance(value, str) and _LETTERS.fullmatch(value) else None
+
+
+_EQUATION: Final = Key("config", lambda c: {"einsum_config": c.string()}, _show_equation, ("einsum_config",))
+
 # The names that stand behind the operands, in this order.
 KEYS: Final[dict[str, tuple[Key, ...]]] = {
     "stablehlo.transpose": (numbers("dims", "permutation"),),
@@ -132,6 +142,8 @@ KEYS: Final[dict[str, tuple[Key, ...]]] = {
     ),
     "stablehlo.reduce_precision": (Key("format", _read_format, _show_format, ("exponent_bits", "mantissa_bits")),),
     "stablehlo.dot": (PRECISION,),
+    "stablehlo.einsum": (_EQUATION,),
+    "stablehlo.unary_einsum": (_EQUATION,),
     "stablehlo.fft": (choice("type", "fft_type", "fft_type"), numbers("length", "fft_length")),
     "stablehlo.rng": (choice("distribution", "rng_distribution", "rng_distribution"),),
     "stablehlo.rng_bit_generator": (choice("algorithm", "rng_algorithm", "rng_algorithm"),),

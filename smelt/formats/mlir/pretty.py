@@ -416,6 +416,7 @@ def _mesh(p: Parser, found: Operation) -> None:
 
 FORMS: Final[dict[str, Callable[[Parser, Operation], None]]] = {
     "stablehlo.constant": _constant,
+    "chlo.constant": _constant,
     **READ,
     "check.expect_close": _checked_close,
     "check.expect_eq_const": _checked_constant,

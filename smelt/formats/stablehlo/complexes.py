@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from smelt.dtypes import complex_dtype
 from smelt.formats.stablehlo.rows import Call, Row, rows
 from smelt.graph import Node, build, pairs
 
@@ -36,8 +35,6 @@ def _complex(call: Call) -> Node:
     real, imaginary = call.operands
     if real.shape != imaginary.shape:
         call.wrong(f"the operands have shapes {list(real.shape)} and {list(imaginary.shape)}")
-    if not real.dtype.is_float or complex_dtype(real.dtype).part is not real.dtype:
-        call.refuse(f"a complex number of {real.dtype}")
     return pairs.paired(real, imaginary)
 
 

@@ -225,7 +225,7 @@ def total_order(x: Node) -> Node:
     return build.where(negative, build.binary("xor", bits, number(bits.dtype.maximum, bits)), bits)
 
 
-_COMPARED: Final[dict[str, Callable[[Node, Node], Node]]] = {
+DIRECTIONS: Final[dict[str, Callable[[Node, Node], Node]]] = {
     "EQ": build.eq,
     "NE": build.ne,
     "LT": build.lt,
@@ -240,13 +240,13 @@ def compare(direction: str, a: Node, b: Node, kind: str = "") -> Node:
     if kind == "TOTALORDER" and a.dtype.is_float:
         a, b = total_order(a), total_order(b)
     if a.dtype.is_complex and direction not in ("EQ", "NE"):
-        return complexes.compared(_COMPARED[direction[0] + "T"], _COMPARED[direction], a, b)
-    return _COMPARED[direction](a, b)
+        return complexes.compared(DIRECTIONS[direction[0] + "T"], DIRECTIONS[direction], a, b)
+    return DIRECTIONS[direction](a, b)
 
 
 def _compare(call: Call) -> Node:
     direction = call.word("comparison_direction")
-    if direction not in _COMPARED:
+    if direction not in DIRECTIONS:
         call.wrong(f"there is no direction {direction!r}")
     a, b = call.operands
     if a.shape != b.shape:

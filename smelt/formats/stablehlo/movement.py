@@ -20,7 +20,8 @@ def constant_node(array: Any, dtype: Any, shape: Any) -> Node:
     return interop.to_node(array, "constant", dtype)
 
 
-def _constant(call: Call) -> Node:
+def read_constant(call: Call) -> Node:
+    """The elements of the attribute `value`."""
     known = call.reading.constants.get(id(call.operation))
     if known is not None:
         return known
@@ -161,7 +162,7 @@ def _dimension_size(call: Call) -> Node:
 
 ROWS: Final = rows(
     {
-        "constant": Row(_constant, ("value",), 0),
+        "constant": Row(read_constant, ("value",), 0),
         "iota": Row(_iota, ("iota_dimension",), 0),
         "reshape": Row(lambda call: build.reshape(call.operands[0], call.shape), (), 1),
         "transpose": Row(

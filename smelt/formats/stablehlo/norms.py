@@ -1,10 +1,9 @@
-"""Batch norms, functions over many tensors by a body, and what one device knows of others."""
+"""Batch norms, and functions over many tensors by a body."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from smelt.dtypes import uint32
 from smelt.formats.mlir import Typed
 from smelt.formats.stablehlo import regions
 from smelt.formats.stablehlo.movement import along
@@ -93,7 +92,5 @@ ROWS: Final = rows(
         "batch_norm_training": Row(_training, _NORM, 3),
         "batch_norm_grad": Row(_gradient, _NORM, 5),
         "map": Row(_map, (), None, "any body"),
-        "replica_id": Row(lambda call: build.const(0, uint32), (), 0, "there is one device"),
-        "partition_id": Row(lambda call: build.const(0, uint32), (), 0, "there is one device"),
     }
 )

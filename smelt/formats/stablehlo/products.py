@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from smelt import dtypes
 from smelt.dtypes import DType
+from smelt.formats.mlir import Coded
 from smelt.formats.stablehlo import movement
 from smelt.formats.stablehlo.elementwise import convert
 from smelt.formats.stablehlo.rows import Call, Row, rows
@@ -49,9 +50,14 @@ def _checked_algorithm(call: Call) -> None:
 
 
 def _dot_general(call: Call) -> Node:
-    a, b = call.operands
     _checked_algorithm(call)
-    numbers = call.coded("dot_dimension_numbers")
+    a, b = call.operands
+    return contract(a, b, *_labels(call, call.coded("dot_dimension_numbers")), call.dtype)
+
+
+def _labels(call: Call, numbers: Coded) -> tuple[list[int], list[int], list[int]]:
+    """The labels of the axes of both factors (those of the left one are their numbers) and of the result."""
+    a, b = call.operands[:2]
     batch, inner = (
         (tuple(numbers.get(f"lhs_{kind}_dimensions", ())), tuple(numbers.get(f"rhs_{kind}_dimensions", ())))
         for kind in ("batching", "contracting")
@@ -67,8 +73,59 @@ def _dot_general(call: Call) -> Node:
     right = [joined[j] if j in joined else next(fresh) for j in range(b.rank)]
     free = [i for i in range(a.rank) if i not in (*batch[0], *inner[0])]
     other = [j for j in range(b.rank) if j not in joined]
-    out = [*batch[0], *free, *(right[j] for j in other)]
-    return contract(a, b, left, right, out, call.dtype)
+    return left, right, [*batch[0], *free, *(right[j] for j in other)]
+
+
+def _ragged_dot(call: Call) -> Node:
+    """An axis of the left factor in groups, one behind the other, of given sizes. Where it is kept, each group has a
+    right factor of its own; where it is summed over, a result of its own.
+    """
+    a, b, sizes = call.operands
+    numbers = call.coded("ragged_dot_dimension_numbers")
+    left, right, out = _labels(call, numbers)
+    ragged, groups = numbers.get("lhs_ragged_dimensions", ()), numbers.get("rhs_group_dimensions", ())
+    if len(ragged) != 1 or not 0 <= ragged[0] < a.rank or sizes.rank != 1:
+        call.refuse("groups that differ from batch to batch")
+    axis, group = ragged[0], max((*left, *right), default=0) + 1
+    if axis in numbers.get("lhs_batching_dimensions", ()):
+        return contract(a, b, left, right, out, call.dtype)
+    if axis in numbers.get("lhs_contracting_dimensions", ()):
+        out = [group, *out]
+    elif len(groups) == 1 and 0 <= groups[0] < b.rank:
+        out.remove(right[groups[0]])
+        right[groups[0]] = group
+    else:
+        call.wrong("the right factor has one axis of groups")
+    return contract(_in_groups(a, axis, sizes), b, [group, *left], right, out, call.dtype)
+
+
+def _in_groups(a: Node, axis: int, sizes: Node) -> Node:
+    """For each group a whole of which only that group's part is not 0."""
+    shape = (sizes.shape[0], *a.shape)
+    ends = build.scan("add", build.cast(sizes, dtypes.int64), 0)
+    starts = build.sub(ends, build.cast(sizes, dtypes.int64))
+    place = movement.along(build.iota(a.shape[axis], dtypes.int64), shape, axis + 1)
+    inside = build.bitwise_and(
+        build.le(movement.along(starts, shape, 0), place), build.lt(place, movement.along(ends, shape, 0))
+    )
+    return build.where(inside, build.broadcast_to(a, shape), build.const(0, a.dtype, shape))
+
+
+def _einsum(call: Call) -> Node:
+    """`ij,jk->ik`: every letter is a label."""
+    config = call.attribute("einsum_config")
+    sides = config.replace(" ", "").split("->") if isinstance(config, str) else []
+    names = sides[0].split(",") if len(sides) == 2 else []
+    fits = all(len(word) == x.rank for word, x in zip(names, call.operands, strict=False))
+    letters = [*names, sides[-1] if sides else ""]
+    if len(names) != len(call.operands) or not fits or any(len(set(word)) != len(word) for word in letters):
+        call.refuse(f"the equation {config!r}")
+    labels = [[ord(letter) for letter in word] for word in letters]
+    if len(names) == 1:  # beside a factor that is 1
+        one = build.const(1, call.operands[0].dtype)
+        return contract(call.operands[0], one, labels[0], [], labels[1], call.dtype)
+    a, b = call.operands
+    return contract(a, b, labels[0], labels[1], labels[2], call.dtype)
 
 
 def _dot(call: Call) -> Node:
@@ -180,17 +237,24 @@ def _grouped(call: Call, x: Node, w: Node, groups: int, batches: int, count_: in
     return build.reshape(out, (upper(b) // batches, o, *spatial))
 
 
-ROWS: Final = rows(
-    {
-        "dot_general": Row(_dot_general, ("dot_dimension_numbers", "algorithm"), 2, "any precision is the full one"),
-        "dot": Row(_dot, (), 2),
-        "convolution": Row(
-            _convolution,
-            (
-                *("dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation"),
-                *("window_reversal", "feature_group_count", "batch_group_count"),
+ROWS: Final = {
+    **rows({"ragged_dot": Row(_ragged_dot, ("ragged_dot_dimension_numbers",), 3, "groups of one batch")}, "chlo"),
+    **rows(
+        {
+            "dot_general": Row(
+                _dot_general, ("dot_dimension_numbers", "algorithm"), 2, "any precision is the full one"
             ),
-            2,
-        ),
-    }
-)
+            "dot": Row(_dot, (), 2),
+            "einsum": Row(_einsum, ("einsum_config",), 2),
+            "unary_einsum": Row(_einsum, ("einsum_config",), 1),
+            "convolution": Row(
+                _convolution,
+                (
+                    *("dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation"),
+                    *("window_reversal", "feature_group_count", "batch_group_count"),
+                ),
+                2,
+            ),
+        }
+    ),
+}

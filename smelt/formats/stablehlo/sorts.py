@@ -180,7 +180,9 @@ def _exchanged(data: Sequence[Node], axis: int, step: int, block: int, size: int
 
 
 def top_k(call: Call) -> list[Value]:
-    """The largest elements of the last axis, and where they stood: the first of equals first, NaN before all."""
+    """The largest elements of the last axis, and where they stood: the first of equals first. Floats are in the total
+    order: -NaN, -inf … -0, 0 … inf, NaN.
+    """
     (x,) = call.operands
     return best(call, x, call.integer("k"))
 
@@ -190,7 +192,8 @@ def best(call: Call, x: Node, count: IndexLike) -> list[Value]:
     axis = x.rank - 1
     if axis < 0 or not (certain(as_index(count)) and certain(as_index(x.shape[axis] - count))):
         call.wrong(f"there are no {count} elements")
-    order = build.sort(x, axis, descending=True, indices=True, count=count)
+    key = elementwise.total_order(x) if x.dtype.is_float else x
+    order = build.sort(key, axis, descending=True, indices=True, count=count)
     return [taken(x, order, axis), build.cast(order, call.reading.dtype(call.operation, call.operation.types[1]))]
 
 

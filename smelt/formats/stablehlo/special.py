@@ -94,7 +94,7 @@ def polygamma(n: Node, x: Node) -> Node:
     return build.where(unfit, number(math.nan, x), result)
 
 
-def _widened(function: Callable[..., Node]) -> Callable[..., Node]:
+def widened(function: Callable[..., Node]) -> Callable[..., Node]:
     """A formula of several steps, which rounds once."""
 
     def wide(*operands: Node) -> Node:
@@ -104,7 +104,8 @@ def _widened(function: Callable[..., Node]) -> Callable[..., Node]:
     return wide
 
 
-def _next_after(a: Node, b: Node) -> Node:
+def next_after(a: Node, b: Node) -> Node:
+    """The next float after a, toward b."""
     return floats.nextafter(wrap(a), wrap(b))._node
 
 
@@ -150,11 +151,11 @@ ROWS: Final = rows(
         "erf_inv": _plain("erfinv"),
         "square": Row(_square, (), 1),
         "conj": Row(lambda call: pairs.conj(call.operands[0]), (), 1),
-        "next_after": _row(_next_after, 2),
+        "next_after": _row(next_after, 2),
         "mulhi": _row(mulhi, 2),
-        "bessel_i1e": _row(_widened(bessel_i1e), 1, "4 ULP of float32"),
-        "zeta": _row(_widened(zeta), 2, "1e-6 of float32"),
-        "polygamma": _row(_widened(polygamma), 2, "1e-6 of float32"),
+        "bessel_i1e": _row(widened(bessel_i1e), 1, "4 ULP of float32"),
+        "zeta": _row(widened(zeta), 2, "1e-6 of float32"),
+        "polygamma": _row(widened(polygamma), 2, "1e-6 of float32"),
         "is_inf": _row(lambda x: build.eq(build.unary("abs", x), number(math.inf, x))),
         "is_pos_inf": _row(lambda x: build.eq(x, number(math.inf, x))),
         "is_neg_inf": _row(lambda x: build.eq(x, number(-math.inf, x))),

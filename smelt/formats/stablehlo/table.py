@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from smelt.formats.stablehlo import (
+    broadcast,
     calls,
     complexes,
     control,
+    devices,
     draws,
     dynamic,
     elementwise,
@@ -33,6 +35,8 @@ ROWS: Final[dict[str, Row]] = {
     **sorts.ROWS,
     **windows.ROWS,
     **special.ROWS,
+    **broadcast.ROWS,
+    **devices.ROWS,
     **draws.ROWS,
     **transforms.ROWS,
     **norms.ROWS,
