@@ -24,16 +24,21 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
 - An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`. So do element
   types that smelt does not have, sizes that depend on the values of tensors, and unknown targets of `custom_call`.
 
-`sm.stablehlo.export(function, *args, shapes=None, weights="arguments")` writes the program that a call would run, as
-the text of a module with a function `main`. Nothing is computed: only the types of `args` count.
+`sm.stablehlo.export(function, *args, shapes=None, weights="arguments", portable=False)` writes the program that a call
+would run, as the text of a module with a function `main`. Nothing is computed: only the types of `args` count.
 
 - Arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by itself
   (marked `smelt.hidden`), which `weights="inline"` writes as constants, and for a function that draws random numbers
   the three numbers that say which (marked `smelt.random`). Results are the tensors that it returns.
+  Complex tensors are two, the real and the imaginary part; calls of Python are a `custom_call @smelt.NAME`.
 - What StableHLO has no operation for is a `stablehlo.composite "smelt.NAME"`, whose decomposition is a private function
   of the module: any compiler can take it. `load` takes it for smelt's own only if its decomposition, read, is the one
   that `export` would write; otherwise it is what the decomposition says.
 - `export` of what `load` has read gives the same text again, and equal programs have equal texts.
+- Where `shapes` declares dims, as for `jit`, sizes are open (`?`), computed from those of arguments, and what must hold
+  of them is asserted.
+- `portable=True` gives the bytes of a portable artifact (VHLO), which jaxlib writes: of the version of about twelve
+  weeks ago, or of one that is named (`portable="1.9.0"`).
 - The same from the shell: `smelt emit-stablehlo net.py:forward --shapes "f32[8,784]"`.
 
 ## Operations that are read

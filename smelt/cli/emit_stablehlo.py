@@ -11,6 +11,7 @@ from smelt.cli import emitting, functions
 _EXAMPLES: Final = """examples:
   smelt emit-stablehlo net.py:forward --shapes "f32[1,784], f32[784,10]"
   smelt emit-stablehlo net.py:model --shapes "f32[8,784]" --weights inline -o model.mlir
+  smelt emit-stablehlo net.py:forward --shapes "f32[n<=64,784]" --portable -o model.mlirbc
   smelt emit-stablehlo model.gguf --shapes "i32[32]" > model.mlir
   smelt emit-stablehlo net.py:forward --shapes "f32[8,784]" --json      the text, and what it takes and gives
 
@@ -26,8 +27,15 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     )
     emitting.add_weights(one)
     emitting.add_output(one, "the types of arguments and results")
+    one.add_argument(
+        "--portable", metavar="VERSION", nargs="?", const="", default=None,
+        help="write a portable artifact, by jaxlib: of some weeks ago, or of a version such as 1.9.0; needs -o",
+    )  # fmt: skip
     one.set_defaults(run=main)
-    return one.parse_args(words)
+    found = one.parse_args(words)
+    if found.portable is not None and found.output is None:
+        one.error("--portable writes bytes: say where, with -o FILE")
+    return found
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -36,6 +44,9 @@ def main(arguments: argparse.Namespace) -> int:
 
     called = functions.called(arguments)
     text = stablehlo.export(called.function, *called.args, shapes=called.shapes, weights=arguments.weights)
+    if arguments.portable is not None:
+        arguments.output.write_bytes(stablehlo.portable_artifact(text, arguments.portable or None))
+        return 0
     signature = stablehlo.load(text).signature if arguments.json else None
     facts = signature and {
         "function": called.name,

@@ -38,9 +38,19 @@ def test_weights_are_arguments(script: str, tmp_path: Path, capsys: pytest.Captu
     np.testing.assert_allclose(program(sm.ones((4, 3)), sm.ones((3, 2))).numpy(), 0.5)
 
 
+def test_open_sizes(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit-stablehlo", script, "--shapes", "f32[n<=8,3]", "--weights", "inline"]) == 0
+    text = capsys.readouterr().out
+    assert "tensor<?x3xf32>" in text and "n is at most 8" in text
+    assert sm.stablehlo.load(text)(sm.ones((5, 3))).shape == (5, 2)
+
+
 def test_words_that_are_wrong(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["emit-stablehlo", script, "--shapes", "f32[4"]) == 1
     assert "expected ','" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["emit-stablehlo", script, "--weights", "inlined"])
     assert "did you mean inline?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["emit-stablehlo", script, "--portable"])
+    assert "say where, with -o FILE" in capsys.readouterr().err

@@ -297,6 +297,12 @@ def _call(operation: Operation) -> str | None:
     return f"func.call {attribute(callee)}({', '.join(operation.operands)}) : {_functional(operation)}"
 
 
+def _custom_call(operation: Operation) -> str:
+    rest = dict(operation.attributes)
+    target = _symbol(str(rest.pop("call_target_name", "")))
+    return f"{operation.name} @{target}({', '.join(operation.operands)}){_after(rest)} : {_functional(operation)}"
+
+
 def _mesh(operation: Operation) -> str | None:
     mesh, rest = operation.attributes.get("mesh"), dict(operation.attributes)
     rest.pop("mesh", None)
@@ -319,6 +325,7 @@ _OWN: Final = {
     "stablehlo.select": _select,
     "stablehlo.slice": _slice,
     "func.call": _call,
+    "stablehlo.custom_call": _custom_call,
     "sdy.mesh": _mesh,
     "sdy.sharding_constraint": _constraint,
 }

@@ -5,7 +5,7 @@ operation is computed as the specification defines it, or refused with its name 
 """
 
 from smelt.errors import UnsupportedOp
-from smelt.formats.stablehlo.export import export
+from smelt.formats.stablehlo.export import export, portable_artifact
 from smelt.formats.stablehlo.movement import constant
 from smelt.formats.stablehlo.plain import without_composites
 from smelt.formats.stablehlo.program import Imported, Signature, load
@@ -14,4 +14,4 @@ from smelt.formats.stablehlo.rows import Call, Row, Value, stand_in
 from smelt.formats.stablehlo.table import ROWS
 
 __all__ = ["ROWS", "SPECIFICATION", "XLA", "Call", "Imported", "Reading", "Row", "Rules", "Signature", "UnsupportedOp"]
-__all__ += ["Value", "constant", "export", "load", "stand_in", "without_composites"]
+__all__ += ["Value", "constant", "export", "load", "portable_artifact", "stand_in", "without_composites"]

@@ -79,7 +79,7 @@ class Reading:
     def trusting(self, module: Module) -> Reading:
         """The same for a module that was written here."""
         other = Reading(module, self.table, self.rules, self.limits)
-        other.trusted = True
+        other.trusted, other._follows = True, self._follows
         return other
 
     # --- functions and regions

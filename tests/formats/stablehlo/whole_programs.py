@@ -125,3 +125,29 @@ EXAMPLES: dict[str, Example] = {
     "constants of the function": Example(lambda x: x + sm.asarray(np.arange(6.0, dtype=np.float32)), (X,)),
     "results that are arguments": Example(lambda x: (x, sm.ones(2), x), (X,)),
 }
+
+
+N, M = sm.Dim("n", 1, 64), sm.Dim("m", 1, 16)
+ROWS, MORE = _numbers(5, 3, seed=6), _numbers(2, 3, seed=7)
+# A function, the shapes that are declared, and what it is called with.
+SYMBOLIC: dict[str, tuple[Callable[..., Any], list[Any], tuple[Any, ...]]] = {
+    "softmax": (lambda x: (x @ sm.ones((3, 4))).softmax(0) * 2, [(N, 3)], (ROWS,)),
+    "means": (lambda x: x.mean(0) + x.sum(), [(N, 3)], (ROWS,)),
+    "joined": (lambda x, y: sm.concat([x, y, x], axis=0), [(N, 3), (M, 3)], (ROWS, MORE)),
+    "flat": (lambda x: x.reshape(-1) + 1, [(N, 3)], (ROWS,)),
+    "parts": (lambda x: (x[1:], x[:-1], x[::-1], x[:, 1:]), [(N, 3)], (ROWS,)),
+    "one dim twice": (lambda x, y: x + y, [(N, 3), (N, 3)], (ROWS, ROWS)),
+    "twice a dim": (lambda x, y: y + x.sum(), [(N, 3), (2 * N,)], (ROWS, _numbers(10))),
+    "counted": (lambda x: sm.arange(x.shape[0]) + x[:, 0], [(N, 3)], (ROWS,)),
+    "product": (lambda x: x @ x.T, [(N, 3)], (ROWS,)),
+    "sorted": (lambda x: (sm.sort(x, axis=0), sm.argsort(x, axis=0)), [(N, 3)], (ROWS,)),
+    "scan": (lambda x: sm.scan(lambda c, r: (c + r, c.sum()), sm.zeros(3), x), [(N, 3)], (ROWS,)),
+    "padded": (lambda x: sm.pad(x, [(1, 2), (0, 0)]), [(N, 3)], (ROWS,)),
+    "gradient": (sm.grad(lambda v: (v.softmax(0) ** 2).mean()), [(N, 3)], (ROWS,)),
+    "attention": (
+        lambda x: sm.scaled_dot_product_attention(x, x, x, is_causal=True),
+        [(2, N, 4)],
+        (_numbers(2, 5, 4),),
+    ),
+    "taken": (lambda x, k: x[k], [(N, 3), (M,)], (ROWS, sm.asarray([0, 4, 2, 1]))),
+}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from smelt.dtypes import DType, Scalar
+from smelt.dtypes import DType, Scalar, bool_, int32, int64
 from smelt.errors import UnsupportedOp
 from smelt.formats.mlir import (
     Argument,
@@ -25,13 +25,50 @@ from smelt.formats.mlir import (
     Typed,
 )
 from smelt.formats.stablehlo import types
-from smelt.graph import Node, Shape, constant_bytes
+from smelt.graph import (
+    Atom,
+    Index,
+    IndexLike,
+    Maximum,
+    Minimum,
+    Node,
+    Quotient,
+    Remainder,
+    Shape,
+    Span,
+    Variable,
+    constant_bytes,
+    size_of,
+    upper,
+)
+from smelt.graph import Operation as SizeOperation
 
 if TYPE_CHECKING:
     from smelt.formats.stablehlo.writing.program import Program
 
 I64: Final = Opaque("i64")
 I32: Final = Opaque("i32")
+
+
+_OPERATIONS: Final[dict[type, str]] = {
+    Quotient: "divide",
+    Remainder: "remainder",
+    Minimum: "minimum",
+    Maximum: "maximum",
+}
+
+
+def variable_of(size: IndexLike) -> Variable | None:
+    """The dim that a size is, if it is just that."""
+    if isinstance(size, int) or size.constant or len(size.terms) != 1:
+        return None
+    [(product, coefficient)] = size.terms.items()
+    atom = product[0]
+    return atom if coefficient == len(product) == 1 and isinstance(atom, Variable) else None
+
+
+def _is_static(shape: Shape) -> bool:
+    return all(isinstance(size, int) for size in shape)
 
 
 class Value(NamedTuple):
@@ -81,12 +118,19 @@ class Body:
         self._arguments: Any = itertools.count() if around is None else around._arguments
         # What is written once: constants, and tensors turned around.
         self._once: dict[Any, Value] = {} if around is None else dict(around._once)
+        # Where dims are read: the first argument, and its axis, that has one as its whole size.
+        self._dims: dict[Atom, tuple[Value, int]] = {} if around is None else around._dims
 
     # --- operations
 
     def argument(self, dtype: DType, shape: Shape) -> Value:
         """A new argument, of the function or of a region."""
-        return Value(f"%arg{next(self._arguments)}", dtype, shape)
+        value = Value(f"%arg{next(self._arguments)}", dtype, shape)
+        for axis, size in enumerate(shape):
+            atom = variable_of(size)
+            if atom is not None:
+                self._dims.setdefault(atom, (value, axis))
+        return value
 
     def op(self, name: str, operands: Sequence[Value], dtype: DType, shape: Shape, **attributes: Attribute) -> Value:
         """An operation with one result, of StableHLO unless the name says which dialect it is of."""
@@ -151,7 +195,7 @@ class Body:
         return self._once[key]
 
     def _new_constant(self, data: bytes, dtype: DType, shape: Shape) -> Value:
-        if not all(isinstance(size, int) for size in shape):
+        if not _is_static(shape):
             return self.spread(self.bits(data, dtype, ()), shape, ())
         value = Dense(ranked(dtype, shape), 0 not in shape, data)
         return self.op("constant", [], dtype, shape, value=value)
@@ -165,6 +209,46 @@ class Body:
             return self.bits(flat[:1].tobytes(), dtype, tuple(values.shape))
         return self.op("constant", [], dtype, tuple(values.shape), value=Dense(kind, False, flat.tobytes()))
 
+    # --- sizes that are not known
+
+    def size(self, size: IndexLike, dtype: DType = int64) -> Value:
+        """A size as a scalar: computed once, from those of arguments."""
+        if isinstance(size, int):
+            return self.constant(size, dtype)
+        key = "size", size, dtype
+        if key not in self._once:
+            self._once[key] = self._sum(size) if dtype is int64 else self.convert(self.size(size), dtype)
+        return self._once[key]
+
+    def _sum(self, size: Index) -> Value:
+        total: Value | None = None
+        for product, coefficient in sorted(size.terms.items(), key=lambda item: [atom.text for atom in item[0]]):
+            term = self._atom(product[0])
+            for atom in product[1:]:
+                term = self.binary("multiply", term, self._atom(atom))
+            if coefficient != 1:
+                term = self.binary("multiply", term, self.constant(coefficient, int64))
+            total = term if total is None else self.binary("add", total, term)
+        assert total is not None
+        return self.binary("add", total, self.constant(size.constant, int64)) if size.constant else total
+
+    def _atom(self, atom: Atom) -> Value:
+        if atom in self._dims:
+            key = "dim", atom
+            if key not in self._once:
+                x, axis = self._dims[atom]
+                found = self.op("get_dimension_size", [x], int32, (), dimension=number(axis))
+                self._once[key] = self.convert(found, int64)
+            return self._once[key]
+        name = _OPERATIONS.get(type(atom))
+        if name is None or not isinstance(atom, SizeOperation) or (name in ("divide", "remainder") and atom.a.low < 0):
+            raise UnsupportedOp(f"export: the size {atom.text} is that of no argument", "size", 0, 0)
+        return self.binary(name, self.size(size_of(atom.a)), self.size(size_of(atom.b)))
+
+    def extents(self, sizes: Sequence[IndexLike]) -> Value:
+        """Sizes as a vector."""
+        return self.concatenate([self.reshape(self.size(size), (1,)) for size in sizes], 0)
+
     # --- what every row uses
 
     def unary(self, name: str, x: Value) -> Value:
@@ -173,11 +257,9 @@ class Body:
     def binary(self, name: str, a: Value, b: Value) -> Value:
         return self.op(name, [a, b], a.dtype, a.shape)
 
-    def compare(self, direction: str, a: Value, b: Value) -> Value:
-        """Elements compared, with the rules of their type."""
-        from smelt.dtypes import bool_
-
-        kind = "FLOAT" if a.dtype.is_float else "SIGNED" if a.dtype.is_signed else "UNSIGNED"
+    def compare(self, direction: str, a: Value, b: Value, kind: str = "") -> Value:
+        """Elements compared, by the rules of their type unless others are asked for."""
+        kind = kind or self._kind(a)
         return self.op(
             "compare",
             [a, b],
@@ -186,6 +268,10 @@ class Body:
             comparison_direction=word("comparison_direction", direction),
             compare_type=word("comparison_type", kind),
         )
+
+    @staticmethod
+    def _kind(a: Value) -> str:
+        return "FLOAT" if a.dtype.is_float else "SIGNED" if a.dtype.is_signed else "UNSIGNED"
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         return self.op("select", [condition, yes, no], yes.dtype, yes.shape)
@@ -199,7 +285,11 @@ class Body:
         return self.constant(value, x.dtype, x.shape)
 
     def reshape(self, x: Value, shape: Shape) -> Value:
-        return x if x.shape == shape else self.op("reshape", [x], x.dtype, shape)
+        if x.shape == shape:
+            return x
+        if _is_static(shape):
+            return self.op("reshape", [x], x.dtype, shape)
+        return self.op("dynamic_reshape", [x, self.extents(shape)], x.dtype, shape)
 
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:
         """x with its axes in another order."""
@@ -211,7 +301,10 @@ class Body:
         """x with its axes at these places of a shape, and repeated along all others."""
         if x.shape == shape and list(axes) == list(range(x.rank)):
             return x
-        return self.op("broadcast_in_dim", [x], x.dtype, shape, broadcast_dimensions=integers(axes))
+        if _is_static(shape):
+            return self.op("broadcast_in_dim", [x], x.dtype, shape, broadcast_dimensions=integers(axes))
+        given = [x, self.extents(shape)]
+        return self.op("dynamic_broadcast_in_dim", given, x.dtype, shape, broadcast_dimensions=integers(axes))
 
     def reverse(self, x: Value, axes: Sequence[int]) -> Value:
         """The elements along some axes from the last to the first: written once."""
@@ -222,7 +315,9 @@ class Body:
 
     def iota(self, dtype: DType, shape: Shape, axis: int) -> Value:
         """The position along an axis."""
-        return self.op("iota", [], dtype, shape, iota_dimension=number(axis))
+        if _is_static(shape):
+            return self.op("iota", [], dtype, shape, iota_dimension=number(axis))
+        return self.op("dynamic_iota", [self.extents(shape)], dtype, shape, iota_dimension=number(axis))
 
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
         if len(xs) == 1:
@@ -231,11 +326,22 @@ class Body:
         shape = (*xs[0].shape[:axis], total, *xs[0].shape[axis + 1 :])
         return self.op("concatenate", xs, xs[0].dtype, shape, dimension=number(axis))
 
-    def slice(self, x: Value, spans: Sequence[tuple[int, int, int]]) -> Value:
-        """Elements from a start up to a limit by a step, on each axis."""
-        shape = tuple([-(-(limit - start) // step) for start, limit, step in spans])
-        starts, limits, steps = (integers(part) for part in zip(*spans, strict=True)) if spans else [integers(())] * 3
-        return self.op("slice", [x], x.dtype, shape, start_indices=starts, limit_indices=limits, strides=steps)
+    def slice(self, x: Value, spans: Sequence[Span]) -> Value:
+        """So many elements from a start on by a step, on each axis."""
+        shape = tuple([span.size for span in spans])
+        limits = [span.start + (span.size - 1) * span.step + 1 if span.size != 0 else span.start for span in spans]
+        if not _is_static((*x.shape, *shape, *limits)):
+            parts = [self.extents(part) for part in ([s.start for s in spans], limits, [s.step for s in spans])]
+            return self.op("real_dynamic_slice", [x, *parts], x.dtype, shape)
+        return self.op(
+            "slice",
+            [x],
+            x.dtype,
+            shape,
+            start_indices=integers([upper(span.start) for span in spans]),
+            limit_indices=integers([upper(limit) for limit in limits]),
+            strides=integers([span.step for span in spans]),
+        )
 
     def reduce(self, x: Value, init: Value, axes: Sequence[int], function: Callable[..., Value]) -> Value:
         """Axes folded by a function of a body and two scalars."""

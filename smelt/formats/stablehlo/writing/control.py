@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.dtypes import DType, int64
-from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
-from smelt.graph import Loop, Node, Shape, parameter_types, upper, value_types
+from smelt.errors import UnsupportedOp
+from smelt.formats.stablehlo.writing.body import Body, Value, integers
+from smelt.graph import Loop, Node, Shape, parameter_types, value_types
 
 Type = tuple[DType, Shape]
 
@@ -25,18 +26,17 @@ def loop(body: Body, node: Node, *sources: Value) -> list[Value]:
     if told.test is not None:
         return _while(body, node, states, constants, step)
     length = told.length
-    if not isinstance(length, int):
-        raise refuse(node, "a loop whose length is not known")
+    assert length is not None
     stacked = value_types(told)[told.states :]
     buffers = [body.constant(0, dtype, shape) for dtype, shape in stacked]
-    first, last = body.constant(0, int64), body.constant(length, int64)
+    first, last = body.constant(0, int64), body.size(length)
     carried = [first, *states, *buffers]
 
     def test(inner: Body, at: Value, *_: Value) -> list[Value]:
         return [inner.compare("LT", at, last)]
 
     def following(inner: Body, at: Value, *now: Value) -> list[Value]:
-        place = inner.binary("subtract", inner.constant(length - 1, int64), at) if told.reverse else at
+        place = inner.binary("subtract", inner.size(length - 1), at) if told.reverse else at
         zero = inner.constant(0, int64)
         rows = [_row(inner, x, place, zero) for x in xs]
         results = inner.call(
@@ -54,7 +54,9 @@ def loop(body: Body, node: Node, *sources: Value) -> list[Value]:
 
 
 def _row(body: Body, x: Value, at: Value, zero: Value) -> Value:
-    shape = tuple(upper(size) for size in x.shape[1:])
+    shape = tuple(size for size in x.shape[1:] if isinstance(size, int))
+    if len(shape) != x.rank - 1:
+        raise UnsupportedOp("export: loop: rows whose sizes are not known", "loop", 0, 0)
     starts = [at, *[zero] * len(shape)]
     row = body.op("dynamic_slice", [x, *starts], x.dtype, (1, *shape), slice_sizes=integers([1, *shape]))
     return body.reshape(row, shape)
@@ -94,3 +96,11 @@ def branch(body: Body, node: Node, which: Value, *operands: Value) -> list[Value
     ]
     regions = [body.region([], lambda inner, name=name: inner.call(name, operands, types)) for name in names]
     return body.ops("if", [which], types, {}, regions)
+
+
+def host(body: Body, node: Node, *sources: Value) -> list[Value]:
+    """A function of Python's, by its name: whoever runs the text has to have one of that name."""
+    function = node.attribute.function
+    name = getattr(function, "name", "") or getattr(function, "__name__", "") or type(function).__name__
+    target = "".join(letter if letter.isalnum() else "_" for letter in str(name))
+    return body.ops("custom_call", sources, value_types(node.attribute), {"call_target_name": f"smelt.{target}"})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from smelt.dtypes import int64, uint64
 from smelt.formats.mlir import Coded
 from smelt.formats.stablehlo.writing.body import Body, Value, integers, number, refuse
 from smelt.formats.stablehlo.writing.folds import combining
-from smelt.graph import Node, Shape, upper
+from smelt.graph import Node, Shape, Span
 
 
 def _vectors(body: Body, indices: Sequence[Value], shape: Shape) -> Value:
@@ -80,28 +81,31 @@ def scatter(body: Body, node: Node, target: Value, updates: Value, *indices: Val
     return found
 
 
+def _canonical(body: Body, x: Value) -> Value:
+    """One zero and one NaN, which is the greatest in the total order."""
+    zero = body.like(0.0, x)
+    plain = body.select(body.compare("EQ", x, zero), zero, x)
+    return body.select(body.compare("NE", x, x), body.like(math.nan, x), plain)
+
+
 def sort(body: Body, node: Node, x: Value) -> Value:
     """The elements, or where they stood; equals keep their order, and NaN counts as the greatest."""
     axis, descending, indices = node.attribute
     size, count = x.shape[axis], node.shape[axis]
-    if not isinstance(size, int) or not isinstance(count, int):
-        raise refuse(node, "an axis whose size is not known")
     xs = [x, body.iota(int64, x.shape, axis)] if indices else [x]
 
     def before(inner: Body, a: Value, b: Value, *_: Value) -> list[Value]:
-        a, b = (b, a) if descending else (a, b)
-        if x.dtype.is_float:
-            less = inner.compare("LT", a, b)
-            last = inner.binary("and", inner.compare("EQ", a, a), inner.compare("NE", b, b))
-            return [inner.binary("or", less, last)]
-        return [inner.compare("LT", a, b)]
+        direction = "GT" if descending else "LT"
+        if not x.dtype.is_float:
+            return [inner.compare(direction, a, b)]
+        return [inner.compare(direction, _canonical(inner, a), _canonical(inner, b), "TOTALORDER")]
 
     region = body.region([(v.dtype, ()) for v in xs for _ in range(2)], before)
     types = [(v.dtype, v.shape) for v in xs]
     found = body.ops("sort", xs, types, {"dimension": number(axis), "is_stable": True}, [region])[-1]
     if count == size:
         return found
-    return body.slice(found, [(0, upper(n), 1) for n in node.shape])
+    return body.slice(found, [Span(0, n, 1) for n in node.shape])
 
 
 def nonzero(body: Body, node: Node, x: Value) -> Value:
@@ -118,5 +122,5 @@ def nonzero(body: Body, node: Node, x: Value) -> Value:
     if not isinstance(wanted, int):
         raise refuse(node, "so many positions as are not known")
     if wanted <= size:
-        return found if wanted == size else body.slice(found, [(0, wanted, 1)])
+        return found if wanted == size else body.slice(found, [Span(0, wanted, 1)])
     return body.concatenate([found, body.constant(size, int64, (wanted - size,))], 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
-from smelt.graph import Node, upper
+from smelt.graph import Node, Span
 
 
 def reshape(body: Body, node: Node, x: Value) -> Value:
@@ -25,7 +25,8 @@ def iota(body: Body, node: Node) -> Value:
 def pad(body: Body, node: Node, x: Value, fill: Value) -> Value:
     low, high = zip(*node.attribute, strict=True)
     if not all(isinstance(n, int) for n in (*low, *high)):
-        raise refuse(node, "padding of a size that is not known")
+        parts = [body.extents(sizes) for sizes in (low, high, [0] * x.rank)]
+        return body.op("dynamic_pad", [x, fill, *parts], node.dtype, node.shape)
     return body.op(
         "pad",
         [x, fill],
@@ -40,15 +41,15 @@ def pad(body: Body, node: Node, x: Value, fill: Value) -> Value:
 def slice_(body: Body, node: Node, x: Value) -> Value:
     """Steps are positive there: what goes backwards is turned around first."""
     x = body.reverse(x, [k for k, span in enumerate(node.attribute) if span.step < 0])
-    spans: list[tuple[int, int, int]] = []
-    for (start, size, step), whole in zip(node.attribute, x.shape, strict=True):
-        if not isinstance(start, int) or not isinstance(size, int) or not isinstance(whole, int):
-            if (start, size, step) != (0, whole, 1):
-                raise refuse(node, "a part of an axis whose size is not known")
-            raise refuse(node, "an axis whose size is not known")
-        first, stride = (start, step) if step > 0 else (whole - 1 - start, -step)
-        spans.append((first, first + (size - 1) * stride + 1, stride) if size else (0, 0, 1))
-    if all(span == (0, size, 1) for span, size in zip(spans, x.shape, strict=True)):
+    spans = []
+    for span, whole in zip(node.attribute, x.shape, strict=True):
+        if span.size == 0:
+            spans.append(Span(0, 0, 1))
+        elif not isinstance(span.size, int) and span.size.low == 0 and abs(span.step) != 1:
+            raise refuse(node, "every other element of an axis that may be empty")
+        else:
+            spans.append(span if span.step > 0 else Span(whole - 1 - span.start, span.size, -span.step))
+    if spans == [Span(0, size, 1) for size in x.shape]:
         return x
     return body.slice(x, spans)
 
@@ -60,16 +61,10 @@ def concat(body: Body, node: Node, *xs: Value) -> Value:
 def window(body: Body, node: Node, x: Value) -> Value:
     """One slice for each place in the windows, side by side along a last axis."""
     axis, size, step, dilation = node.attribute
-    count = upper(node.shape[axis])
-    if not all(isinstance(n, int) for n in node.shape):
-        raise refuse(node, "windows along an axis whose size is not known")
+    count = node.shape[axis]
+    whole = [Span(0, n, 1) for n in x.shape]
     parts = []
     for k in range(size):
-        start = k * dilation
-        spans = [
-            (start, start + (count - 1) * step + 1 if count else start, step) if at == axis else (0, upper(n), 1)
-            for at, n in enumerate(x.shape)
-        ]
-        part = body.slice(x, spans)
+        part = body.slice(x, [*whole[:axis], Span(k * dilation, count, step), *whole[axis + 1 :]])
         parts.append(body.reshape(part, (*part.shape, 1)))
     return body.concatenate(parts, x.rank)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.dtypes import DType
+from smelt.dtypes import DType, int32, int64
 from smelt.errors import InternalError
 from smelt.formats.mlir import Argument, Array, Attribute, Block, Function, Module, Opaque, Region, Symbol, Typed
-from smelt.formats.stablehlo.writing.body import I64, Body, Value, refuse
+from smelt.formats.stablehlo.writing.body import I32, I64, Body, Value, number, refuse, variable_of
 from smelt.formats.stablehlo.writing.table import RULES, name_of
 from smelt.graph import (
     CONTROL,
+    Index,
+    IndexLike,
     Node,
     Op,
     Shape,
     bodies_of,
     constant_of,
+    constant_value,
     expand,
     make,
     make_leaf,
@@ -49,9 +52,27 @@ class Program:
         self.functions[name] = Function(name, [], [], None, {}, "public")  # which stands first
         body = Body(self)
         given = {node: body.argument(node.dtype, node.shape) for node in arguments}
+        self._assert_sizes(body, list(given.values()))
         with private_nodes():
             results = Graph(body, given).values(unified(roots))
         self._finish(name, body, list(given.values()), results, "public", list(arguments.values()))
+
+    def _assert_sizes(self, body: Body, arguments: Sequence[Value]) -> None:
+        """What must hold of the sizes of arguments: bounds of dims, and that equal ones are equal."""
+        met: set[Any] = set()
+        for x in arguments:
+            for axis, size in enumerate(x.shape):
+                if isinstance(size, int):
+                    continue
+                variable = variable_of(size)
+                if variable is None or variable in met:
+                    found = body.op("get_dimension_size", [x], int32, (), dimension=number(axis))
+                    _assert(body, "EQ", body.convert(found, int64), size, f"axis {axis} of an argument is {size}")
+                    continue
+                met.add(variable)
+                name = variable.text
+                _assert(body, "GE", body.size(size), variable.low, f"{name} is at least {variable.low}")
+                _assert(body, "LE", body.size(size), variable.high, f"{name} is at most {variable.high}")
 
     def function(self, name: str, roots: Sequence[Node], types: Sequence[Type]) -> str:
         """A private function of a closed graph; the one that is there already, if there is one."""
@@ -121,6 +142,16 @@ def unified(roots: Sequence[Node]) -> list[Node]:
     return [new[root] for root in roots]
 
 
+def _assert(body: Body, direction: str, x: Value, bound: IndexLike, rule: str) -> None:
+    attributes = {
+        "call_target_name": "shape_assertion",
+        "api_version": Typed(2, I32),
+        "error_message": f"{rule}, and it is {{0}}",
+        "has_side_effect": True,
+    }
+    body.ops("custom_call", [body.compare(direction, x, body.size(bound)), x], [], attributes)
+
+
 class Graph:
     """A graph on its way into a body: values by the nodes that they are of."""
 
@@ -130,8 +161,8 @@ class Graph:
 
     def values(self, roots: Sequence[Node]) -> list[Value]:
         """The values of some nodes, after all that they need."""
-        for node in topological(roots, known=self.known):
-            if constant_of(node) is None:  # numbers are written where they are first read
+        for node in topological(roots, known=self.known, reads=_reads):
+            if not _is_number(node):  # which is written where it is first read
                 self.known[node] = self._written(node)
         return [self.value(root) for root in roots]
 
@@ -139,6 +170,9 @@ class Graph:
         constant = constant_of(node)
         if constant is not None:
             return self.body.bits(constant.attribute, node.dtype, node.shape)
+        size = _size(node)
+        if size is not None:
+            return self.body.size(size, node.dtype)
         found = self.known[node]
         assert isinstance(found, Value)
         return found
@@ -157,10 +191,31 @@ class Graph:
         sources = [self.value(source) for source in node.sources]
         row = RULES.get(node.op)
         if row is not None and row.plain is not None:
-            plain: Value | None = row.plain(self.body, node, *sources)
+            plain: Value | list[Value] | None = row.plain(self.body, node, *sources)
             if plain is not None:
                 return plain
         return composite(self.body, node, sources)
+
+
+def _size(node: Node) -> Index | None:
+    """The size that a node counts, as `build.size_node` does, in any type of integers."""
+    while node.op is Op.CAST and node.dtype in (int32, int64) and node.leaf is None:
+        node = node.sources[0]
+    if node.op is not Op.REDUCE or node.attribute.op != "add" or node.leaf is not None or node.shape:
+        return None
+    (x,) = node.sources
+    constant, size = constant_of(x), x.shape[0]
+    if x.rank != 1 or isinstance(size, int) or constant is None or constant_value(constant) != 1:
+        return None
+    return size
+
+
+def _is_number(node: Node) -> bool:
+    return constant_of(node) is not None or _size(node) is not None
+
+
+def _reads(node: Node) -> Sequence[Node]:
+    return () if node.leaf is not None or _is_number(node) else node.sources
 
 
 # --- composites
@@ -187,7 +242,7 @@ def parameters_of(node: Node) -> dict[str, Any]:
         return dict(node.attribute._asdict())
     if node.op is Op.LOOP:
         told = node.attribute
-        length = {} if told.length is None else {"length": told.length}
+        length = {"length": told.length} if isinstance(told.length, int) else {}  # or else that of its xs
         return {"states": told.states, "constants": told.constants, **length, "reverse": told.reverse}
     return {}
 

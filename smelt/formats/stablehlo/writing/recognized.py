@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from smelt.dtypes import int64
 from smelt.errors import SmeltError
-from smelt.formats.mlir import Array, Function, Operation, Symbol, Typed
+from smelt.formats.mlir import Array, Function, Operation, Ranked, Symbol, Typed
 from smelt.formats.stablehlo.rows import Call, Value, stand_in
 from smelt.formats.stablehlo.writing.program import decomposition
 from smelt.graph import (
@@ -138,7 +138,7 @@ def _made(call: Call, name: str, told: dict[str, Any], sources: list[Node]) -> l
 
 def _gather(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]:
     x, *indices = sources
-    return [build.gather(x, indices, told["axes"], call.shape, checked=told["checked"])]
+    return [build.gather(x, indices, told["axes"], checked=told["checked"])]
 
 
 def _scatter(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]:
@@ -147,12 +147,11 @@ def _scatter(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node
 
 
 def _sort(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]:
-    (x,) = sources
-    return [
-        build.sort(
-            x, told["axis"], descending=told["descending"], indices=told["indices"], count=call.shape[told["axis"]]
-        )
-    ]
+    (x,), axis = sources, told["axis"]
+    [kind] = call.operation.types
+    declared = kind.sizes[axis] if isinstance(kind, Ranked) else None
+    count = x.shape[axis] if declared is None else declared
+    return [build.sort(x, axis, descending=told["descending"], indices=told["indices"], count=count)]
 
 
 def _loop(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]:
@@ -165,7 +164,7 @@ def _loop(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]:
     parameters.append(parameter(len(types), int64, ()))
     roots = tuple(call.reading.function(body, parameters))
     asked = None if not test else tuple(call.reading.function(test, parameters[:first]))
-    length = told.get("length")
+    length = None if test else told["length"] if "length" in told else sources[first].shape[0]
     return values_of(Loop(roots, asked, states, constants, xs, length, told["reverse"]), sources)
 
 

@@ -39,6 +39,7 @@ RULES: Final[dict[Op, Row]] = {
     Op.NONZERO: Row(None, indexing.nonzero),
     Op.LOOP: Row(None, control.loop),
     Op.BRANCH: Row(None, control.branch),
+    Op.HOST: Row(control.host),
 }
 
 
