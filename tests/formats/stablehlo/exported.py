@@ -22,6 +22,7 @@ class Call(NamedTuple):
 
 def calls(spec: OpSpec, dtype: DType) -> Iterator[Call]:
     """The samples of an entry, each with its arrays taken out."""
+    plain = spec.function  # by itself: of the whole entry, jit would read examples of errors, too
     for sample in spec.samples(dtype):
         leaves, structure = sm.tree.flatten((list(sample.args), sample.kwargs))
         places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
@@ -29,7 +30,7 @@ def calls(spec: OpSpec, dtype: DType) -> Iterator[Call]:
         def function(*arrays: Any, leaves: Any = leaves, structure: Any = structure, places: Any = places) -> Any:
             given = dict(zip(places, arrays, strict=True))
             args, kwargs = sm.tree.unflatten(structure, [given.get(k, leaf) for k, leaf in enumerate(leaves)])
-            return spec.function(*args, **kwargs)
+            return plain(*args, **kwargs)
 
         yield Call(function, [leaves[k] for k in places])
 
