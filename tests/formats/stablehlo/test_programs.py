@@ -175,3 +175,13 @@ def test_a_program_with_constants_is_compiled_after_it_was_computed() -> None:
     before = [part.tolist() for part in program(x)]
     assert [part.tolist() for part in sm.jit(program)(x)] == before
     assert [part.tolist() for part in sm.jit(lambda x: program(x * 1))(x)] == before
+
+
+def test_a_large_constant_is_read_in_pieces() -> None:
+    values = np.arange(300_001, dtype=np.float32)  # more digits than are taken at once
+    kind = f"tensor<{values.size}xf32>"
+    text = f'func.func @main() -> {kind} {{ %0 = stablehlo.constant dense<"0x{values.tobytes().hex()}"> : {kind}\n'
+    found = sm.stablehlo.load(text + f"return %0 : {kind} }}")()
+    np.testing.assert_array_equal(found.numpy(), values)
+    with pytest.raises(ParseError, match=r"line 1, column \d+"):
+        sm.stablehlo.load(text.replace('"> :', "> :") + f"return %0 : {kind} }}")
