@@ -386,12 +386,22 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
         return True
     if factor == -1 and _prove((rest + 1) * atom.b - 1 - atom.a, depth - 1, steps):  # a // b <= c means a < (c + 1)*b
         return True
-    share = exact_quotient(factor, atom.b)
-    if share is None:
-        return False
-    # b * (a // b) lies in [a - b + 1, a]
-    bound = atom.a - atom.b + 1 if rising else atom.a
-    return _prove(rest + share * bound, depth - 1, steps)
+    whole = [(atom.a, atom.b)]  # atom is a // b of each of these
+    for other in expression.atoms():
+        if not isinstance(other, Quotient) or other is atom or other.a != atom.a:
+            continue
+        if (times := exact_quotient(atom.b, other.b)) is not None:
+            whole.append((of(other), times))
+        times = exact_quotient(other.b, atom.b)
+        # a // b is k * (a // (k * b)), or up to k - 1 more.
+        if times is not None and times.low >= 1 and at(times * of(other) + (0 if rising else times - 1)):
+            return True
+    for a, b in whole:
+        share = exact_quotient(factor, b)
+        # b * (a // b) lies in [a - b + 1, a]
+        if share is not None and _prove(rest + share * (a - b + 1 if rising else a), depth - 1, steps):
+            return True
+    return False
 
 
 def less(a: IndexLike, b: IndexLike) -> bool:

@@ -34,6 +34,7 @@ from smelt.graph.index import (
 from tests.graph.index_cases import VARIABLES, assignment, case, check, check_many
 
 N = Dim("n", 1, 100)
+BIG = Dim("big", 1, 1 << 30)
 M = Dim("m", 1, 50)
 I = variable("i", 0, 31)  # noqa: E741
 J = variable("j", 0, 7)
@@ -164,6 +165,11 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         N * 2 - I % (N + 1) * 2,
         (I % (N + 1)) * M + N - ROW - 1,
         variable("k", N - ROW + 4, 5) - 5,
+        # Quotients of one number by divisors of which one divides the other.
+        *(BIG // a - b // a * (BIG // b) for a, b in ((2, 128), (3, 12), (8, 16), (1, 7))),
+        *(b // a * (BIG // b) + b // a - 1 - BIG // a for a, b in ((2, 128), (3, 12), (8, 16), (1, 7))),
+        (3 * BIG * N + 1) // 2 - 8 * ((3 * BIG * N + 1) // 16),
+        BIG // 2 - 1 - (variable("block", 0, BIG // 128 - 1) * 64 + variable("lane", 0, 63)),
     ],
     ids=str,
 )
@@ -177,6 +183,7 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
         *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
         *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
         *(I % 8 + N - ROW - 2, N * 2 - 1 - I % (N + 1) * 2),
+        *(BIG // 2 - 64 * (BIG // 128) - 1, 64 * (BIG // 128) + 62 - BIG // 2, BIG // 3 - BIG // 2),
     ],
     ids=str,
 )

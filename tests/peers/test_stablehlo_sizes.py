@@ -42,6 +42,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "moments": Program(lambda x: (x.mean(0), x.var(), x / x.shape[0] + x.size), ("b, 3",), B),
     "flattened": Program(lambda x: x.reshape(x.shape[0], -1) @ jnp.ones((12, 2)), ("b, 3, 4",), B),
+    "every second element": Program(lambda x: x.reshape(-1)[::2], ("b, c",), ({"b": 4, "c": 3}, {"b": 7, "c": 5})),
     "every second row": Program(lambda x: x[::2], ("b, 3",), B),
     "half": Program(lambda x: x[: x.shape[0] // 2], ("b, 3",), B, {"b": 2}, ("b >= 2",)),
     "half, rounded up": Program(lambda x: jnp.concatenate([x, x])[: -(-x.shape[0] // 2)], ("b, 3",), B),
@@ -70,7 +71,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "pooling": Program(
         lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2), (1, 2, 2), "VALID"),
-        ("b, h, 8",),
+        ("b, h, h",),
         ({"b": 2, "h": 7}, {"b": 1, "h": 4}),
         {"h": 3},
         ("h >= 3",),
