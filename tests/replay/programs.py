@@ -68,7 +68,7 @@ def _forward() -> GraphKey:
 
 
 def _step(case: str) -> GraphKey:
-    model, optimizer = in_smelt._model(case), sm.optim.Adam(lr=1e-3)
+    model, optimizer = in_smelt.network(case), sm.optim.Adam(lr=1e-3)
     x, y = (sm.asarray(part) for part in CASES[case].batch())
 
     def step(model: sm.nn.Module, state: Any, x: sm.Tensor, y: sm.Tensor) -> Any:
