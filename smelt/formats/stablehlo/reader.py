@@ -98,7 +98,13 @@ class Reading:
             at = mlir.place(self.module.text, function.at)
             raise ParseError(f"{at}: {name} has several blocks", rule="StableHLO has no jumps between blocks.")
         self._check_given(function, values, operation)
-        results = self.region(function.body, values, {})
+        if len({argument.name for argument in function.arguments}) < len(values):
+            at = mlir.place(self.module.text, function.at)
+            raise ParseError(f"{at}: {name}: two arguments have one name")
+        try:
+            results = self.region(function.body, values, {})
+        except RecursionError:  # bodies inside take many more of Python's calls than functions do
+            raise ParseError(f"calls of {name!r} do not end, or bodies lie in each other too deep") from None
         self._depth -= 1
         self._check_results(function, results)
         return results
@@ -135,15 +141,24 @@ class Reading:
         if len(values) != len(block.arguments):
             raise ParseError(f"a body takes {len(block.arguments)} values, and is given {len(values)}")
         inner = dict(scope)
-        inner.update(zip((argument.name for argument in block.arguments), values, strict=True))
+        for argument, value in zip(block.arguments, values, strict=True):
+            self._name(argument.name, value, inner)
         for argument, value in zip(block.arguments, values, strict=True):
             if isinstance(value, Node) and isinstance(argument.type, Ranked) and not self._is(value, argument.type):
                 self._check(value, argument.type, f"the argument {argument.name}")
-        for operation in block.operations:
+        for number, operation in enumerate(block.operations, 1):
             if operation.name in _ENDS:
+                if number < len(block.operations):
+                    after = block.operations[number]
+                    raise ParseError(f"{self.place(after)}: {after.name}: it stands behind the end of its body")
                 return self._operands(operation, inner)
             self._step(operation, inner)
         return []
+
+    def _name(self, name: str, value: Value, scope: Scope, operation: Operation | None = None) -> None:
+        if name in scope:
+            raise ParseError(f"{self._where(operation)}{name} is defined twice")
+        scope[name] = value
 
     def _operands(self, operation: Operation, scope: Scope) -> list[Value]:
         """The values that an operation takes, which are of the types that are written there."""
@@ -197,7 +212,7 @@ class Reading:
         for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
             if isinstance(value, Node) and isinstance(kind_, Ranked) and not self._is(value, kind_):
                 self._check(value, kind_, "", operation)
-            scope[name] = value
+            self._name(name, value, scope, operation)
 
     # --- types and places
 
