@@ -33,6 +33,21 @@ def test_what_is_wrong_is_told_apart() -> None:
     assert became("custom_call") == [("custom_call#0", "refused"), ("custom_call#1", "pass")]
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"), [(b"", "refused"), (b"// nothing", "refused"), (b"\xff\xfe", "refused"), (b"hello", "crashed")]
+)
+def test_what_has_no_program_does_not_pass(tmp_path: Path, content: bytes, kind: str) -> None:
+    path = tmp_path / "add.mlir"
+    path.write_bytes(content)
+    assert [result.kind for result in files.run_file(path, files.Options())] == [kind]
+
+
+def test_a_file_without_programs_has_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.mlir").touch()
+    assert command.main(["conformance", "stablehlo", str(tmp_path)]) == 0
+    assert "0 of 1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("dims", [False, True])
 def test_open_sizes_are_tried(dims: bool) -> None:
     assert became("broadcast_in_dim_dynamic", dims=dims) == [("broadcast_in_dim_dynamic", "pass")]
@@ -107,10 +122,9 @@ def test_how_far_results_may_be_apart() -> None:
 # --- processes
 
 
-def test_who_crashes_or_is_slow_is_replaced(tmp_path: Path) -> None:
-    good, bad = FOLDER / "add.mlir", tmp_path / "bad.mlir"
-    bad.write_bytes(b"\xff\xfe")  # which no text is: the process ends
-    jobs = [{"path": str(path), "options": {"interpreted": True}} for path in (bad, good, bad, good)]
+def test_who_crashes_or_is_slow_is_replaced() -> None:
+    # There is no such option: the process ends.
+    jobs = [{"path": str(FOLDER / "add.mlir"), "options": {name: True}} for name in ("none", "interpreted") * 2]
     found = list(answers(jobs, 1, 30, 8 << 30, lambda job, error: error.kind))
     assert [each if isinstance(each, str) else len(each) for each in found] == ["crashed", 3, "crashed", 3]
 

@@ -129,7 +129,7 @@ def _table(results: Sequence[Result], seconds: float, details: bool) -> str:
     groups: dict[str, Counter[str]] = {}
     for result in results:
         groups.setdefault(result.group, Counter())[result.kind] += 1
-    width = max(24, *(len(group) + 2 for group in groups))
+    width = max([24, *(len(group) + 2 for group in groups)])
     lines = [f"{'operation':{width}}" + "".join(f"{kind:>10}" for kind in KINDS)]
     lines += [_row(group, counts, width) for group, counts in sorted(groups.items())]
     total = sum(groups.values(), Counter[str]())

@@ -14,7 +14,7 @@ import numpy as np
 import smelt as sm
 from smelt.bench.conformance import checks
 from smelt.bench.conformance.checks import Check
-from smelt.errors import SmeltError, UnsupportedOp
+from smelt.errors import ParseError, SmeltError, UnsupportedOp
 from smelt.formats import mlir, stablehlo
 from smelt.formats.mlir import Function, Module
 from smelt.formats.stablehlo import Call, Reading, Row, Value, stand_in
@@ -70,8 +70,12 @@ def parts_of(text: str) -> list[str]:
 
 def run_file(path: Path, options: Options) -> list[Result]:
     """What becomes of every part of a file."""
-    text = path.read_text(encoding="utf-8")
-    parts = parts_of(text)
+    try:
+        parts = parts_of(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        return [Result(path.stem, group_of(path), "refused", f"it cannot be read: {error}"[:300])]
+    if not parts:
+        return [Result(path.stem, group_of(path), "refused", "it is empty")]
     names = [path.stem if len(parts) == 1 else f"{path.stem}#{k}" for k in range(len(parts))]
     return [Result(name, group_of(path), *_became(part, options)) for name, part in zip(names, parts, strict=True)]
 
@@ -94,6 +98,8 @@ def _became(text: str, options: Options) -> tuple[str, str]:
 def _run(module: Module, options: Options) -> str:
     """What is wrong about a part; nothing if all is well."""
     functions = [f for f in module.functions.values() if f.body is not None]
+    if not functions:
+        raise ParseError("there is no function with a body")
     chosen = [f for f in functions if f.name == "main"] or [f for f in functions if f.visibility != "private"]
     for function in chosen:
         why = _called(module, function, options) if function.arguments else _checked(module, function, options)
