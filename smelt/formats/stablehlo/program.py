@@ -214,6 +214,13 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
     >>> program(sm.asarray([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
+    if not isinstance(text, str):
+        raise ArgumentError(
+            f"load: the text is of type {type(text).__name__}",
+            hint="Decode bytes of a text; what MLIR has written as bytecode it has to print as text.",
+        )
+    if not isinstance(rules, Rules):
+        raise ArgumentError(f"load: {rules!r:.40} are no rules", rule="there are SPECIFICATION and XLA.")
     module = mlir.parse(text, limits)
     chosen = name or ("main" if "main" in module.functions else "")
     if not chosen and module.functions:

@@ -185,3 +185,12 @@ def test_a_large_constant_is_read_in_pieces() -> None:
     np.testing.assert_array_equal(found.numpy(), values)
     with pytest.raises(ParseError, match=r"line 1, column \d+"):
         sm.stablehlo.load(text.replace('"> :', "> :") + f"return %0 : {kind} }}")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [((b"ML", {}), "of type bytes"), (("", {"rules": "xla"}), "are no rules")]
+)
+def test_what_is_no_text_or_no_rules_is_told(given: tuple[object, dict[str, object]], message: str) -> None:
+    text, options = given
+    with pytest.raises(ArgumentError, match=message):
+        sm.stablehlo.load(text, **options)  # type: ignore[arg-type]
