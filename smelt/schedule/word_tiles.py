@@ -32,6 +32,7 @@ MATRIX_TASK_ROWS = 128  # rows that a task has at least: it packs its columns on
 MATRIX_PACKED_BYTES = 1 << 20  # of rows that a task packs at a time, in the second cache
 MATRIX_PARTIAL_BYTES = 1 << 20  # of sums that wait for their next block, in the second cache
 MATRIX_PANELS = 16  # panels of columns that one task takes
+EVEN = 1.1  # tasks of more panels may take so much longer, for one core's share being larger
 ALIASED_BYTES = 2048  # rows so far apart, or a multiple of it, fall into the same sets of the first cache
 
 
@@ -116,7 +117,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     # is what matters, in the order in which it lies.
     few = c.height <= FEW_ROWS
     there, held = -(-columns // (width * lanes)), profile.l2_bytes // PACKED_SHARE // (4 * width * lanes)
-    wide = _panels(there, 2 * profile.cores, STREAMED_COLUMNS // (width * lanes)) if few else 0
+    wide = _panels(there, profile.cores, STREAMED_COLUMNS // (width * lanes), 2) if few else 0
     right = "panels"
     # Moving B by 128 again costs a few tiles less than a copy.
     if packed and (in_place(c.right) or (few and c.right.op == "xor")):
@@ -125,7 +126,7 @@ def word_schedules(words: Words, profile: Profile) -> Iterator[Candidate]:
     depth = -(-size // blocks)
     tiling = Tiling(
         *(TILE_ROWS, width, lanes),
-        panels=wide or _panels(there, 2 * profile.cores, min(PANELS, held // depth)),
+        panels=wide or _panels(there, profile.cores, min(PANELS, held // depth), 2),
         depth=depth if blocks > 1 else 0,
         left="" if in_place(c.left) else "rows" if words.a_along else "columns",
         right=right,
@@ -161,6 +162,16 @@ def _block_steps(steps: int) -> int:
     return even if even >= MATRIX_STEPS // 2 else -(-steps // -(-steps // MATRIX_STEPS))
 
 
-def _panels(panels: int, cores: int, most: int) -> int:
-    """Panels for one task: as many as are worth packing together, and no fewer tasks than cores."""
-    return max(1, min(most, -(-panels // cores)))
+def _panels(panels: int, cores: int, most: int, tasks: int = 1) -> int:
+    """Panels for one task: as many as are worth packing together, but for so many tasks a core, and for what makes one
+    core wait for another.
+    """
+    sizes_of_tasks = range(max(1, min(most, -(-panels // (tasks * cores)))), 0, -1)
+    quickest = min(_longest_share(panels, cores, size) for size in sizes_of_tasks)
+    return next(size for size in sizes_of_tasks if _longest_share(panels, cores, size) <= EVEN * quickest)
+
+
+def _longest_share(panels: int, cores: int, size: int) -> int:
+    """Panels of the core that has most of them, where tasks have so many each, and the last one the rest."""
+    whole, rest = divmod(panels, size)
+    return -(-whole // cores) * size + (rest if whole % cores == 0 else 0)
