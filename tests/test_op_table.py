@@ -29,9 +29,10 @@ NOT_OPS = {
     *("__array_namespace_info__", "set_default_device", "get_default_device"),
 }
 TRANSFORMS = {
-    *("jit", "explain", "tune", "vmap", "cond", "while_loop", "fori_loop", "scan"),
+    *("jit", "explain", "tune", "vmap", "cond", "while_loop", "fori_loop", "scan", "from_jax", "to_jax"),
     *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "checkpoint", "custom_vjp", "stop_gradient"),
     *("load", "save", "associative_scan", "callback", "profile", "configure", "rule", "custom_op", "custom_kernel"),
+    "item_assignment",
 }
 
 

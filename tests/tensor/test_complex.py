@@ -214,8 +214,6 @@ class Held(sm.nn.Module):
         lambda x: sm.asarray([1j], dtype=sm.float32),
         lambda x: sm.asarray(1j, dtype=sm.int64),
         lambda x: sm.complex(sm.ones(2, dtype=sm.float16), 0.0),
-        sm.linalg.inv,
-        sm.linalg.matrix_norm,
         lambda x: sm.save({"x": x}, "complex.safetensors"),
         lambda x: sm.tree.flatten(Held(x)),
         sm.jacobian(lambda z: z),
