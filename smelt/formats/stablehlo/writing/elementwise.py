@@ -9,7 +9,7 @@ from typing import Final
 from smelt.dtypes import compute_dtype, int8, int32, uint8
 from smelt.formats.stablehlo.elementwise import UNSIGNED
 from smelt.formats.stablehlo.writing.body import Body, Value
-from smelt.graph import Node, constant_of, constant_value
+from smelt.graph import Node, Op, constant_of, constant_value
 
 # Functions that are operations.
 PLAIN_UNARY: Final = {
@@ -64,6 +64,18 @@ def unary(body: Body, node: Node, x: Value) -> Value | None:
     return None
 
 
+def unbounded(node: Node) -> Node:
+    """What a node is that no bound changes: the other source of a maximum with -inf, or of a minimum with inf."""
+    if node.op is Op.BINARY and node.attribute in ("max", "min") and node.dtype.is_float:
+        for source, other in zip(node.sources, node.sources[::-1], strict=True):
+            constant = constant_of(source)
+            if constant is not None and constant_value(constant) == (
+                -math.inf if node.attribute == "max" else math.inf
+            ):
+                return other
+    return node
+
+
 def binary(body: Body, node: Node, a: Value, b: Value) -> Value | None:
     """The same for functions of two tensors."""
     name = node.attribute
@@ -72,10 +84,6 @@ def binary(body: Body, node: Node, a: Value, b: Value) -> Value | None:
     if name in COMPARED:
         return body.compare(COMPARED[name], a, b)
     if name in ("max", "min"):
-        for source, other in zip(node.sources, (b, a), strict=True):
-            constant = constant_of(source) if a.dtype.is_float else None
-            if constant is not None and constant_value(constant) == (-math.inf if name == "max" else math.inf):
-                return other
         return body.binary({"max": "maximum", "min": "minimum"}[name], a, b)
     if name == "shr" and not a.dtype.is_signed:
         return body.binary("shift_right_logical", a, b)

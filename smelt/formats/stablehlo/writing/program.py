@@ -8,6 +8,7 @@ from typing import Any
 from smelt.dtypes import DType, int32, int64
 from smelt.errors import InternalError
 from smelt.formats.mlir import Argument, Array, Attribute, Block, Function, Module, Opaque, Region, Symbol, Typed
+from smelt.formats.stablehlo.writing import elementwise
 from smelt.formats.stablehlo.writing.body import I32, I64, Body, Value, number, refuse, variable_of
 from smelt.formats.stablehlo.writing.table import RULES, name_of
 from smelt.graph import (
@@ -188,6 +189,9 @@ class Graph:
             assert isinstance(values, list)
             item: Value = values[node.attribute]
             return item
+        same = elementwise.unbounded(node)
+        if same is not node:  # nothing is written for its bound
+            return self.value(same)
         sources = [self.value(source) for source in node.sources]
         row = RULES.get(node.op)
         if row is not None and row.plain is not None:
