@@ -102,6 +102,8 @@ class Exported:
             return found[-1]
         if any(dtypes.as_dtype(kind.dtype).is_complex for kind in found[-1].results):
             return found[-1]  # text has pairs of floats
+        if "stablehlo.custom_call @smelt." in text:
+            return found[-1]  # text has calls of Python by names that XLA does not know
         if len(mlir.parse(text).functions["main"].arguments) != len(types):
             raise TraceError(
                 f"to_jax: {self.name} draws random numbers without a key",

@@ -16,8 +16,17 @@ from tests.turns import one_in
 
 pytestmark = pytest.mark.peers
 
-# XLA takes subnormal numbers for zeros, and multiplies by reciprocals where a divisor is repeated.
-_FLUSHED = {"isclose", "divide"}
+# XLA takes subnormal numbers for zeros, multiplies by reciprocals where a divisor is repeated, and gives NaN for the
+# digamma function of zero, which is infinite.
+_FLUSHED = {"isclose", "divide", "digamma"}
+
+
+# XLA on the CPU loses NaN in maxima and minima of many elements, JAX's own among them.
+_LOSES_NAN = ("max", "min")
+
+
+def has_nan(arrays: list[Any]) -> bool:
+    return any(np.isnan(x).any() for x in arrays if x.dtype.kind in "fc")
 
 
 def close(found: list[Any], wanted: list[Any]) -> None:
@@ -34,6 +43,8 @@ def test_round_trip_of_functions_in_xla(spec: OpSpec) -> None:
 
     dtype = sm.float32 if sm.float32 in spec.dtypes else spec.dtypes[0]
     for call in one_in(3, list(calls(spec, dtype))):
+        if has_nan(call.arrays) and any(word in spec.name for word in _LOSES_NAN):
+            continue
         given = [sm.from_numpy(x) for x in call.arrays]
         try:
             text = sm.stablehlo.export(call.function, *given)
