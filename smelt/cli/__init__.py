@@ -41,17 +41,17 @@ def _bench(words: Sequence[str]) -> int:
 # Commands with many words of their own, which are slow to load: each is a module with `parsed`.
 _MODULES = {
     "tune": "choices that were measured to be faster than the default",
+    "emit-stablehlo": "a function, or a model, as StableHLO for other compilers",
+    "emit-mlir": "a function as StableHLO, linalg, or smelt's own kernels",
+    "emit-source": "the source of a function's kernels",
+    "check": "every type and shape of a file of StableHLO",
     "chat": "talk with a language model",
     "generate": "let a language model continue a text",
-    "check": "every type and shape of a file of StableHLO",
     "serve": "answer the requests of others, by OpenAI's protocol",
     "models": "language models known by name: list, get, verify, remove",
     "convert": "another kind of file of a model, or fewer bits",
     "perplexity": "how surprised a language model is by a text",
     "compare": "a language model here and a hosted one, side by side",
-    "emit-stablehlo": "a function, or a model, as StableHLO for other compilers",
-    "emit-mlir": "a function as StableHLO, linalg, or smelt's own kernels",
-    "emit-source": "the source of a function's kernels",
     "llm-bench": "how quick a language model is here, beside others",
 }
 

@@ -13,6 +13,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from smelt.dtypes import DType, Scalar, bool_, complex_dtype
 from smelt.errors import DTypeError, InternalError, ShapeError
 from smelt.graph import build as e
@@ -68,6 +71,13 @@ def in_pairs(kinds: Iterable[DType], found: Iterable[Node]) -> list[Node]:
     """Nodes of these dtypes of what `all_parts` gives of such."""
     each = iter(found)
     return [paired(next(each), next(each)) if kind.is_complex else next(each) for kind in kinds]
+
+
+def joined(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[Any]:
+    """A complex array of its parts, part beside part as others keep them."""
+    whole = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    whole.real, whole.imag = real, imaginary
+    return whole
 
 
 def by_parts(op: Op, shape: Shape, sources: Sequence[Node], attribute: Any) -> Node:

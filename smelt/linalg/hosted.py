@@ -107,7 +107,7 @@ class Routine:
 
     def __call__(self, parts: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
         dtype = parts[0].dtype
-        arrays = [_array(found) for found in _together(self.kinds.sources, parts)]
+        arrays = [pairs.joined(*x) if len(x) == 2 else x[0] for x in _together(self.kinds.sources, parts)]
         with np.errstate(all="ignore"):
             try:
                 found = _ROUTINES[self.name].compute(*arrays, *self.options)
@@ -177,15 +177,6 @@ class Routine:
 def _public(name: str) -> str:
     """The function that a routine belongs to: `det` of `det pairs`."""
     return name.partition(" ")[0]
-
-
-def _array(parts: Sequence[Array]) -> Array:
-    """An array of its parts."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = np.empty(parts[0].shape, np.result_type(parts[0].dtype, np.complex64))
-    whole.real, whole.imag = parts
-    return whole
 
 
 def _tensors(kinds: tuple[bool, ...], parts: Sequence[Node]) -> Tensors:

@@ -334,12 +334,10 @@ def storage_of(tensor: Tensor, asked: str) -> Storage:
 
 
 def _joined(tensor: Tensor, asked: str) -> Storage:
-    """The values of a complex tensor, part beside part as others keep them."""
+    """The values of a complex tensor in one memory."""
     realize(tensor)
     first, second = (storage_of(wrap(part), asked).numpy() for part in pairs.parts(tensor._node))
-    array = np.empty(first.shape, tensor._node.dtype.numpy)
-    array.real, array.imag = first, second
-    return Storage.of(array, copy=False)
+    return Storage.of(pairs.joined(first, second), copy=False)
 
 
 _OUTSIDE: Final = (

@@ -35,9 +35,8 @@ def test_without_a_command_the_commands_are_listed_with_examples(
     assert cli.main([]) == 0
     said = capsys.readouterr().out
     listed = said.partition("COMMAND\n")[2].partition("\n\n")[0].splitlines()
-    commands = ["doctor", "devices", "demo", "bench", "tune"]
-    commands += ["chat", "generate", "check", "serve", "models", "convert", "perplexity"]
-    commands += ["compare", "emit-stablehlo", "emit-mlir", "emit-source", "llm-bench"]
+    commands = ["doctor", "devices", "demo", "bench", "tune", "emit-stablehlo", "emit-mlir", "emit-source", "check"]
+    commands += ["chat", "generate", "serve", "models", "convert", "perplexity", "compare", "llm-bench"]
     assert [line.split()[0] for line in listed] == commands  # a line each
     assert "\n  smelt doctor " in said
     assert "smelt COMMAND --help" in said

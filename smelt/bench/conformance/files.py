@@ -153,13 +153,7 @@ def _arrays(roots: Sequence[Node], given: dict[Node, Node], options: Options) ->
 def _interpreted(nodes: Sequence[Node]) -> list[Any]:
     """The values of nodes by the reference interpreter, which knows complex numbers by their parts."""
     parts = iter(interpret.interpret(pairs.all_parts(nodes), lambda leaf: leaf.attribute.numpy()))
-    return [_joined(next(parts), next(parts)) if node.dtype.is_complex else next(parts) for node in nodes]
-
-
-def _joined(real: Any, imaginary: Any) -> Any:
-    whole = np.empty(real.shape, np.result_type(real, np.complex64))
-    whole.real, whole.imag = real, imaginary
-    return whole
+    return [pairs.joined(next(parts), next(parts)) if node.dtype.is_complex else next(parts) for node in nodes]
 
 
 # --- programs with arguments, whose sizes may be open: nothing says what they give

@@ -46,8 +46,7 @@ class HostCall:
         for dtype in self.takes:
             x = next(each)
             if dtype.is_complex:
-                real, x = x, np.empty(x.shape, dtype.numpy)
-                x.real, x.imag = real, next(each)
+                x = pairs.joined(x, next(each))
             whole.append(x.astype(np.float32) if dtype.is_float and dtype.itemsize < 4 else x)
         return whole
 
