@@ -32,6 +32,7 @@ _PLACES = {
     "smelt.data": "sm.data",
     "smelt.linalg": "sm.linalg",
     "smelt.train": "sm.train",
+    "smelt.formats.stablehlo": "sm.stablehlo",
 }
 # What Python says about calls whose arguments a function does not take.
 _WRONG_CALL = re.compile(

@@ -55,11 +55,11 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: argparse.Namespace) -> int:
     """Check all files: 0 if nothing is wrong."""
-    shapes = [shape for _, shape in functions.argument_types(arguments.shapes)] if arguments.shapes else []
+    types = functions.argument_types(arguments.shapes) if arguments.shapes else []
     found, signatures = list[Finding](), dict[str, str]()
     for path in arguments.files:
         text = path.read_text(encoding="utf-8", errors="replace")
-        result = _checked(str(path), text, shapes, arguments.name)
+        result = _checked(str(path), text, types, arguments.name)
         if isinstance(result, str):
             signatures[str(path)] = result
             if not arguments.json:
@@ -73,14 +73,17 @@ def main(arguments: argparse.Namespace) -> int:
     return int(bool(found))
 
 
-def _checked(file: str, text: str, shapes: Sequence[tuple[Any, ...]], name: str) -> Finding | str:
+def _checked(file: str, text: str, types: Sequence[tuple[Any, tuple[Any, ...]]], name: str) -> Finding | str:
     """What is wrong, or what the program takes and gives."""
     from smelt.errors import SmeltError
     from smelt.formats import stablehlo
 
     try:
         program = stablehlo.load(text, name=name)
-        program.check(*shapes)
+        for argument, (dtype, _) in zip(program.signature.arguments, types, strict=False):
+            if argument.dtype is not dtype:
+                return Finding(file, "ArgumentError", f"{program.name}: {argument} is given as {dtype}")
+        program.check(*(shape for _, shape in types))
     except SmeltError as error:
         kind, told = type(error).__name__, str(error.told)
         place = _PLACE.match(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,14 @@ def _with_types(name: str, function: Callable[..., Any], text: str) -> Called:
             args.append(from_numpy(np.zeros(least, dtype.numpy)))  # memory that nobody touches
         except (MemoryError, ValueError):
             raise ArgumentError(f"--shapes: there is no memory for {dtype}{least}") from None
+    try:
+        wanted = inspect.signature(function)
+    except ValueError:  # of what is written in C
+        wanted = None
+    try:
+        _ = wanted and wanted.bind(*args)
+    except TypeError:
+        raise ArgumentError(f"{name}{wanted}: --shapes has {len(args)} types", rule="It needs one for each.") from None
     return Called(name, function, tuple(args), [shape for _, shape in types] if symbolic else None)
 
 
@@ -141,6 +150,8 @@ def _of_script(script: Path, name: str) -> Callable[..., Any]:
     try:
         with contextlib.redirect_stdout(sys.stderr):
             names = runpy.run_path(str(script), run_name=script.stem)
+    except SyntaxError as error:
+        raise ArgumentError(f"{error.filename}:{error.lineno}: {error.msg}") from None
     finally:
         sys.path.pop(0)
     found: Any = names

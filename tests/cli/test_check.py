@@ -36,6 +36,8 @@ def test_sizes_may_be_given_and_may_be_open(file: Path, capsys: pytest.CaptureFi
     assert cli.main(["check", str(file), "--shapes", "f32[n,3]"]) == 0
     assert cli.main(["check", str(file), "--shapes", "f32[n,4]"]) == 1
     assert "has shape (n, 4)" in capsys.readouterr().err
+    assert cli.main(["check", str(file), "--shapes", "f16[7,3]"]) == 1
+    assert "x: float32[?, 3] is given as float16" in capsys.readouterr().err
     assert cli.main(["check", str(file)]) == 1
     assert "the sizes of x: float32[?, 3] are not known" in capsys.readouterr().err
 

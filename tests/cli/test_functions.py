@@ -106,3 +106,12 @@ def test_functions_that_are_not_there(script: str) -> None:
 def test_a_language_model() -> None:
     found = _called("random:tiny", "--shapes", "i32[3]")
     assert found.function(*found.args).shape == (1, 512)
+
+
+def test_a_script_that_is_no_python_and_shapes_that_are_too_few(script: str, tmp_path: Path) -> None:
+    with pytest.raises(sm.errors.ArgumentError, match=r"scaled\(x, k\): --shapes has 1 types"):
+        _called(f"{script}:scaled", "--shapes", "f32[2]")
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("x = 1\ndef f(:\n")
+    with pytest.raises(sm.errors.ArgumentError, match=r"wrong\.py:2: "):
+        _called(f"{wrong}:f")
