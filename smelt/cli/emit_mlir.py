@@ -26,9 +26,9 @@ levels, from what is written to what is run:
 
 
 def _graph(called: Called, weights: str) -> str:
-    from smelt.graph import text
+    from smelt.graph import pairs, text
 
-    return text.print_graph(jitted(called).graph(*called.args).roots)
+    return text.print_graph(pairs.all_parts(jitted(called).graph(*called.args).roots))
 
 
 def _composite(called: Called, weights: str) -> str:

@@ -93,15 +93,10 @@ class Exported:
             return results
 
         samples = [creation.zeros(kind.shape, dtype=dtypes.as_dtype(kind.dtype)) for kind in types]
-        if any(dtypes.as_dtype(kind.dtype).is_complex for kind in types):
-            flat(*samples)
-            return found[-1]
         try:
             text = stablehlo.export(flat, *samples, weights="inline")
         except UnsupportedOp:
             return found[-1]
-        if any(dtypes.as_dtype(kind.dtype).is_complex for kind in found[-1].results):
-            return found[-1]  # text has pairs of floats
         if "stablehlo.custom_call @smelt." in text:
             return found[-1]  # text has calls of Python by names that XLA does not know
         if len(mlir.parse(text).functions["main"].arguments) != len(types):

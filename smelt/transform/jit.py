@@ -20,11 +20,11 @@ from smelt.compiler import GraphKey, Traced, marked, trace
 from smelt.config import CONTRACTS
 from smelt.device import Device, Program
 from smelt.errors import ArgumentError, TraceError
-from smelt.graph import Node, Op, computed_from, private_nodes, topological, without_aliases
+from smelt.graph import Node, Op, computed_from, pairs, private_nodes, topological, without_aliases
 from smelt.locks import new_lock
 from smelt.plan import MemoryPlan
 from smelt.runtime import Placeholder, Storage
-from smelt.tensor import Tensor, wrap
+from smelt.tensor import Tensor, imaginary, wrap
 from smelt.transform.attributes import attributes_of, changed_attributes, prepared, put_back
 from smelt.transform.drawn import nothing_drawn
 from smelt.transform.entry import NUMBERS, Entry
@@ -53,6 +53,7 @@ class _StandIns(NamedTuple):
     args: list[Any]
     kwargs: dict[str, Any]
     numbers: dict[Node, int]
+    imaginary: set[Node]  # the second parts of complex tensors
     donated: list[int]  # leaves that are given up
     held: set[int]  # leaves of objects
     shapes: ShapeCheck | None
@@ -61,6 +62,7 @@ class _StandIns(NamedTuple):
 class FunctionGraph(NamedTuple):
     """The graph of a function: what it returns, and sets, from its arguments, the tensors that it reaches by itself,
     and, if it draws random numbers, the three numbers that say which; `effects` are computed for their own sake.
+    Complex roots and arguments are nodes of two parts; what it reaches by itself is in parts.
     """
 
     roots: list[Node]
@@ -398,9 +400,10 @@ class Jit(Generic[P, T]):
         run = self._run(args, kwargs, leaves)
         count = len(run.given.numbers)
         reached = sorted((number, k, node) for k, (node, number) in enumerate(run.numbers.items()) if k >= count)
+        flags = zip(run.parts, imaginary(run.structure), strict=True)
         return FunctionGraph(
-            without_aliases(run.roots),
-            list(run.given.numbers),
+            _whole(without_aliases(run.roots), [flag for part, flag in flags if isinstance(part, Tensor)]),
+            _whole([*run.given.numbers], [node in run.given.imaginary for node in run.given.numbers]),
             [node for _, _, node in reached],
             run.recorded.random_node,
             run.recorded.effects,
@@ -411,10 +414,11 @@ class Jit(Generic[P, T]):
         shapes = argument_shapes(self._shapes, args)
         check = None if self._shapes is None else ShapeCheck()
         numbers: dict[Node, int] = {}
+        second: set[Node] = set()
         donated: list[int] = []
         held: set[int] = set()
 
-        def stand_in(value: Any, shape: Any) -> Any:
+        def stand_in(value: Any, shape: Any, is_imaginary: bool) -> Any:
             number = len(numbers)
             if type(value) is Tensor:
                 node = symbolic_placeholder(leaves[number], shape).node()
@@ -425,6 +429,8 @@ class Jit(Generic[P, T]):
             else:
                 return value
             numbers[node] = number
+            if is_imaginary:
+                second.add(node)
             return wrap(node)
 
         def replace(k: int | str, value: Any) -> Any:
@@ -433,7 +439,8 @@ class Jit(Generic[P, T]):
             parts, structure = tree.flatten(value)
             wanted = shapes.get(k, [None] * len(parts))
             before = len(numbers)
-            replaced = tree.unflatten(structure, [stand_in(*pair) for pair in zip(parts, wanted, strict=True)])
+            given = zip(parts, wanted, imaginary(structure), strict=True)
+            replaced = tree.unflatten(structure, [stand_in(*each) for each in given])
             if tree.holders(value):
                 held.update(range(before, len(numbers)))
             if k in self._donate or k in self._donated_names:
@@ -444,7 +451,7 @@ class Jit(Generic[P, T]):
         if check is not None:
             check.bind(leaves)  # the shapes of this very call have to fit as well
         new_kwargs = {name: replace(name, kwargs[name]) for name in sorted(kwargs)}
-        return _StandIns(new_args, new_kwargs, numbers, donated, held, check)
+        return _StandIns(new_args, new_kwargs, numbers, second, donated, held, check)
 
     def _run_on(self, given: _StandIns) -> tuple[list[Any], Any, list[tuple[int, str, bool]]]:
         """The parts of what the function returns and of what it sets, their structure, and where it sets attributes:
@@ -473,6 +480,14 @@ class Jit(Generic[P, T]):
                 parts = tree.flatten(args[k] if k < len(args) else kwargs.get(name))[0]
                 found += [part._node.attribute for part in parts if type(part) is Tensor]
         return [storage for storage in found if not storage.is_donated() and not storage.is_shared()]
+
+
+def _whole(parts: Sequence[Node], are_imaginary: Sequence[bool]) -> list[Node]:
+    """The nodes, with one of two parts for each complex tensor."""
+    found: list[Node] = []
+    for part, is_imaginary in zip(parts, are_imaginary, strict=True):
+        found.append(pairs.paired(found.pop(), part) if is_imaginary else part)
+    return found
 
 
 @overload

@@ -9,8 +9,8 @@ import pytest
 
 import smelt as sm
 from smelt.errors import DTypeError, TraceError
-from tests.formats.stablehlo.exported import SPECS, calls, results
-from tests.formats.stablehlo.whole_programs import EXAMPLES, GPT, SYMBOLIC, TOKENS, tensors
+from tests.formats.stablehlo.exported import SPECS, calls, results, whole
+from tests.formats.stablehlo.whole_programs import COMPLEX, EXAMPLES, GPT, SYMBOLIC, TOKENS, tensors
 from tests.ops.spec import OpSpec
 from tests.turns import one_in
 
@@ -60,6 +60,15 @@ def test_round_trip_of_programs_in_xla(name: str) -> None:
     function, args = EXAMPLES[name]
     text = sm.stablehlo.export(function, *args, weights="inline")
     close(run(text, [x.numpy() for x in tensors(EXAMPLES[name])]), results(function(*args)))
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_arguments_and_results_in_xla(name: str) -> None:
+    from tests.peers.in_xla import run
+
+    function, args = COMPLEX[name]
+    text = sm.stablehlo.export(function, *args)
+    close(run(text, [x.numpy() for x in args]), whole(function(*args)))
 
 
 def test_weights_as_arguments() -> None:

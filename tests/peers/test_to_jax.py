@@ -140,6 +140,17 @@ def test_arrays_of_every_dtype(dtype: str, shape: tuple[int, ...]) -> None:
     assert found.dtype == x.dtype and found.tolist() == x.reshape(-1).tolist()
 
 
+def test_complex_arrays_are_operations_of_xla() -> None:
+    function = sm.to_jax(lambda z, x: {"product": sm.exp(z) * x, "size": abs(z)})
+    z, x = jnp.asarray(draw(3) + 1j * draw(3)), jnp.asarray(draw(3))
+    assert "custom_call" not in jax.jit(function).lower(z, x).as_text()
+    found = jax.jit(function)(z, x)
+    np.testing.assert_allclose(found["product"], np.exp(z) * x, rtol=1e-5)
+    np.testing.assert_allclose(found["size"], abs(z), rtol=1e-5)
+    slope = jax.grad(lambda z: (function(z, x)["size"] ** 2).sum())(z)
+    np.testing.assert_allclose(slope, jax.grad(lambda z: (abs(z) ** 2).sum())(z), rtol=1e-5)
+
+
 def test_what_has_no_text_is_computed_by_smelt() -> None:
     exported = sm.to_jax(lambda x: sm.callback(np.sin, x, x) + 1)
     x = draw(3)

@@ -12,7 +12,7 @@ from typing import Any
 from smelt.formats import mlir
 from smelt.formats.linalg.graph import write_graph
 from smelt.formats.linalg.scalars import refused
-from smelt.graph import private_nodes
+from smelt.graph import pairs, private_nodes
 from smelt.transform import Jit
 
 __all__ = ["emit"]
@@ -22,13 +22,14 @@ def emit(function: Callable[..., Any], *args: Any, weights: str = "arguments") -
     """The program that a call with these arguments runs, as a function `main` of linalg on tensors.
 
     Its arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by
-    itself, such as the weights of a module; with `weights="inline"` these are constants in the text instead.
+    itself, such as the weights of a module; with `weights="inline"` these are constants in the text instead. Complex
+    tensors are two, their parts: linalg's operations have no complex numbers that all compilers take.
     """
     compiled = function.keeping() if isinstance(function, Jit) else Jit(function)
     with private_nodes():
         graph = compiled.graph(*args)
         if graph.effects:
             raise refused("host", "the function has effects, such as printing.")
-        arguments = [*graph.arguments, *(graph.hidden if weights == "arguments" else ())]
+        arguments = [*pairs.all_parts(graph.arguments), *(graph.hidden if weights == "arguments" else ())]
         random = [] if graph.random is None else [graph.random]
-        return mlir.write(write_graph([*arguments, *random], graph.roots))
+        return mlir.write(write_graph([*arguments, *random], pairs.all_parts(graph.roots)))

@@ -19,6 +19,7 @@ from smelt.formats.mlir.tree import (
     Function,
     Module,
     Operation,
+    Ranked,
     Region,
     Resource,
     Symbol,
@@ -281,6 +282,15 @@ def _select(operation: Operation) -> str | None:
     return f"{operation.name} {', '.join(operation.operands)} : {kinds[0]}, {kinds[1]}"
 
 
+def _complex(operation: Operation) -> str | None:
+    """The type of the parts is not written: it is that of the result."""
+    [whole] = operation.types
+    part = whole._replace(element=whole.element[len("complex<") : -1]) if isinstance(whole, Ranked) else whole
+    if operation.attributes or operation.operand_types != (part, part):
+        return None
+    return f"{operation.name} {', '.join(operation.operands)} : {whole}"
+
+
 def _slice(operation: Operation) -> str | None:
     parts = [operation.attributes.get(name) for name in ("start_indices", "limit_indices", "strides")]
     if len(operation.attributes) != 3 or not all(isinstance(part, Array) for part in parts):
@@ -322,6 +332,7 @@ _OWN: Final = {
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,
     "stablehlo.compare": _compare,
+    "stablehlo.complex": _complex,
     "stablehlo.select": _select,
     "stablehlo.slice": _slice,
     "func.call": _call,

@@ -11,7 +11,7 @@ from smelt.errors import ArgumentError, UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.stablehlo.program import Imported
 from smelt.formats.stablehlo.writing import Program
-from smelt.graph import Node, pairs, private_nodes
+from smelt.graph import Node, private_nodes
 from smelt.tensor import node_of
 from smelt.transform import Jit
 
@@ -45,10 +45,10 @@ def export(
 
     Its arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by
     itself, such as the weights of a module; with `weights="inline"` these are constants in the text instead. Its
-    results are the tensors that the function returns; of complex ones the two parts. Only the types of arguments
-    count, not their values. What StableHLO has no operation for is a composite `smelt.NAME`, with its decomposition
-    beside it; `load` takes these back as what they were. Where `shapes` declares dims, as for `jit`, their sizes are
-    open (`?`), and what must hold of them is asserted.
+    results are the tensors that the function returns. Only the types of arguments count, not their values. What
+    StableHLO has no operation for is a composite `smelt.NAME`, with its decomposition beside it; `load` takes these
+    back as what they were. Where `shapes` declares dims, as for `jit`, their sizes are open (`?`), and what must hold
+    of them is asserted.
 
     `portable=True` gives bytes instead, in the versioned form that other programs keep reading: of the version of about
     twelve weeks ago, or of one that is named, such as `portable="1.9.0"`. That form is jaxlib's to write.
@@ -120,9 +120,9 @@ def _imported(imported: Imported, args: Sequence[Any], shapes: Sequence[Any] | N
         raise ArgumentError(f"export: {len(given)} arguments are given", rule=f"{imported.name} takes {len(declared)}.")
     with private_nodes():  # an equal node outside may have a value
         stand_ins, roots, _ = imported.read(given)
-    arguments: dict[Node, Any] = {}
-    for node, told in zip(stand_ins, chain((each.attributes for each in declared), repeat({})), strict=False):
-        arguments |= {part: told for part in pairs.all_parts([node])}
+    arguments: dict[Node, Any] = dict(
+        zip(stand_ins, chain((each.attributes for each in declared), repeat({})), strict=False)
+    )
     program = Program()
-    program.main("main", pairs.all_parts(roots), arguments)
+    program.main("main", roots, arguments)
     return program.module()

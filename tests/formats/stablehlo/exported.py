@@ -40,4 +40,9 @@ def results(value: Any) -> list[Any]:
     return [leaf.numpy() for leaf in sm.tree.flatten(value)[0] if isinstance(leaf, sm.Tensor)]
 
 
+def whole(value: Any) -> list[Any]:
+    """The tensors of a tuple as arrays, complex ones as what they are."""
+    return [x.numpy() for x in (value if isinstance(value, tuple) else (value,))]
+
+
 SPECS = [spec for spec in OPS if spec.name != "from_numpy"]  # which takes arrays alone, no tensors

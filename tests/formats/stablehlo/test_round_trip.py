@@ -11,8 +11,8 @@ import pytest
 
 import smelt as sm
 from smelt.errors import ArgumentError, DTypeError, TraceError
-from tests.formats.stablehlo.exported import SPECS, Call, calls, results
-from tests.formats.stablehlo.whole_programs import EXAMPLES, GPT, SYMBOLIC, TOKENS, tensors
+from tests.formats.stablehlo.exported import SPECS, Call, calls, results, whole
+from tests.formats.stablehlo.whole_programs import COMPLEX, EXAMPLES, GPT, SYMBOLIC, TOKENS, tensors
 from tests.ops.spec import OpSpec
 from tests.turns import one_in
 
@@ -107,11 +107,24 @@ def test_composites_with_wrong_attributes(change: tuple[str, str]) -> None:
     np.testing.assert_allclose(found.numpy(), 1 / 3, rtol=1e-6)
 
 
-def test_complex_numbers_are_pairs() -> None:
-    z = sm.asarray(np.array([1 + 2j, 3 - 1j], np.complex64))
-    program = sm.stablehlo.load(sm.stablehlo.export(lambda z: z * z, z))
-    real, imaginary = program(sm.real(z), sm.imag(z))
-    np.testing.assert_allclose(real.numpy() + 1j * imaginary.numpy(), (z * z).numpy())
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_arguments_and_results(name: str) -> None:
+    """They are complex in the text, and read back as such."""
+    function, args = COMPLEX[name]
+    text = sm.stablehlo.export(function, *args)
+    program = sm.stablehlo.load(text)
+    assert [argument.dtype for argument in program.signature.arguments] == [x.dtype for x in args]
+    assert sm.stablehlo.export(program, *args) == text
+    close(whole(program(*args)), whole(function(*args)))
+
+
+def test_complex_tensors_that_a_function_reaches_are_in_parts() -> None:
+    w = sm.asarray(np.array([1 + 1j, 2], np.complex64))
+    text = sm.stablehlo.export(lambda z: z * w, w)
+    assert re.findall(r"%arg\d+: tensor<2x([^ ]+)>", text.splitlines()[1]) == ["complex<f32>", "f32", "f32"]
+    assert "stablehlo.complex" in text and "constant dense<[1.0" in sm.stablehlo.export(
+        lambda z: z * w, w, weights="inline"
+    )
 
 
 def test_random_numbers_take_their_key() -> None:

@@ -151,3 +151,28 @@ SYMBOLIC: dict[str, tuple[Callable[..., Any], list[Any], tuple[Any, ...]]] = {
     ),
     "taken": (lambda x, k: x[k], [(N, 3), (M,)], (ROWS, sm.asarray([0, 4, 2, 1]))),
 }
+
+
+def _complex(*shape: int, dtype: str = "complex64") -> sm.Tensor:
+    rng = np.random.default_rng(8)
+    return sm.asarray((rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype))
+
+
+Z, U = _complex(3, 4), _complex(4, 3)
+SPECIAL = sm.from_numpy(np.array([complex(a, b) for a in (0.0, -0.0, 1, np.inf, np.nan) for b in (0.0, -0.0, -np.inf)]))
+# Functions of tensors of which some are complex, or which give such.
+COMPLEX: dict[str, Example] = {
+    "products": Example(lambda z, u: (z @ u, z * z, z / (z + 2)), (Z, U)),
+    "functions": Example(lambda z: (sm.exp(z), sm.sqrt(z), sm.log(z), sm.tanh(z)), (Z,)),
+    "parts": Example(lambda z: (sm.real(z), sm.imag(z), abs(z), sm.conj(z), sm.angle(z)), (Z,)),
+    "wide": Example(lambda z, x: (z + x, z.mean(0)), (_complex(2, 3, dtype="complex128"), _numbers(3))),
+    "out of real ones": Example(lambda x: (sm.complex(x, x + 1), x * 1j), (_numbers(5),)),
+    "transforms": Example(lambda z: (sm.fft.fft(z), sm.fft.irfft(z)), (_complex(2, 15),)),
+    "scalar": Example(lambda z: z * z, (_complex(),)),
+    "empty": Example(lambda z: (sm.conj(z), z.sum(0)), (_complex(0, 3),)),
+    "unused and handed on": Example(lambda z, u: (u, sm.ones(2), u), (Z, U)),
+    "loop": Example(lambda z: sm.fori_loop(0, 5, lambda i, c: c * c + z, z), (_complex(4) * 0.2,)),
+    "gradient": Example(sm.grad(lambda z: abs(sm.exp(z) * z).sum()), (Z,)),
+    "moved": Example(lambda z: (z.T[::-1], sm.concat([z, z * 0], axis=1)[:, 1:6:2], z[sm.asarray([2, 0])]), (Z,)),
+    "special numbers": Example(lambda z: (z, -z, sm.conj(z), z == -z), (SPECIAL,)),
+}

@@ -274,3 +274,7 @@ def bitcast(body: Body, node: Node, x: Value) -> Value:
 
 def where(body: Body, node: Node, condition: Value, yes: Value, no: Value) -> Value:
     return body.select(condition, yes, no)
+
+
+def complex_(body: Body, node: Node, real: Value, imaginary: Value) -> Value:
+    return body.op("complex", [real, imaginary], node.dtype, node.shape)

@@ -54,8 +54,9 @@ class Program:
         body = Body(self)
         given = {node: body.argument(node.dtype, node.shape) for node in arguments}
         self._assert_sizes(body, list(given.values()))
+        parts = {part: x for node, whole in given.items() for part, x in _parts(body, node, whole).items()}
         with private_nodes():
-            results = Graph(body, given).values(unified(roots))
+            results = Graph(body, given | parts).values(unified(roots))
         self._finish(name, body, list(given.values()), results, "public", list(arguments.values()))
 
     def _assert_sizes(self, body: Body, arguments: Sequence[Value]) -> None:
@@ -126,6 +127,14 @@ class Program:
         given = [Argument(x.name, x.type, each) for x, each in zip(arguments, told, strict=True)]
         block = Block(given, body.operations)
         self.functions[name] = Function(name, given, [(x.type, {}) for x in results], Region([block]), {}, visibility)
+
+
+def _parts(body: Body, node: Node, x: Value) -> dict[Node, Value]:
+    """What an argument is made of: the parts of a complex one."""
+    if node.op is not Op.COMPLEX:
+        return {}
+    names = zip(node.sources, ("real", "imag"), strict=True)
+    return {part: body.op(name, [x], part.dtype, part.shape) for part, name in names}
 
 
 def unified(roots: Sequence[Node]) -> list[Node]:

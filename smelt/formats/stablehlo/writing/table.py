@@ -28,6 +28,7 @@ RULES: Final[dict[Op, Row]] = {
     Op.UNARY: Row(elementwise.unary, elementwise.formula),
     Op.BINARY: Row(elementwise.binary, elementwise.formula),
     Op.WHERE: Row(elementwise.where),
+    Op.COMPLEX: Row(elementwise.complex_),
     Op.CAST: Row(elementwise.cast),
     Op.BITCAST: Row(elementwise.bitcast),
     Op.REDUCE: Row(folds.reduce),
