@@ -81,7 +81,7 @@ class _Batching:
         return result
 
     def call(self, node: Node) -> Call:
-        """The way back from a result of a custom function, for a batch: that of one element, batched."""
+        """The ways of a custom function's results, for a batch: those of one element, batched."""
         single = node.attribute.call
 
         def pull_back(given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
@@ -91,7 +91,22 @@ class _Batching:
             stand_ins = dict(zip([*cotangents.values(), *elements], [*given.values(), *sources], strict=True))
             return list(batch(found, {**self.stand_ins, **stand_ins}, self.size))
 
-        return self._calls.setdefault(single, Call(pull_back))
+        def push_forward(given: Sequence[Node | None], sources: Sequence[Node]) -> list[Node | None]:
+            tangents = [None if t is None else stand_in(t.dtype, t.shape[1:]) for t in given]
+            elements = [stand_in(source.dtype, source.shape[1:]) for source in sources]
+            assert single.push_forward is not None
+            found = single.push_forward(tangents, elements)
+            stand_ins = dict(zip(elements, sources, strict=True))
+            stand_ins |= {
+                t: whole for t, whole in zip(tangents, given, strict=True) if t is not None and whole is not None
+            }
+            moving = [k for k, t in enumerate(found) if t is not None]
+            pushed = batch([t for t in found if t is not None], {**self.stand_ins, **stand_ins}, self.size)
+            known = dict(zip(moving, pushed, strict=True))
+            return [known.get(k) for k in range(len(found))]
+
+        forward = None if single.push_forward is None else push_forward
+        return self._calls.setdefault(single, Call(pull_back, forward, single.changes_as_computed))
 
     def has(self, node: Node) -> bool:
         """Whether a node differs from element to element."""

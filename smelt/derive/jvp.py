@@ -11,7 +11,7 @@ from typing import Final
 
 from smelt.derive import control
 from smelt.derive.composites import SLOPES, apply_slope
-from smelt.derive.custom import Custom, Stopped, stand_in
+from smelt.derive.custom import Call, Custom, Stopped, stand_in
 from smelt.derive.elementwise import applied
 from smelt.derive.moves import filled
 from smelt.derive.vjp import WAYS_BACK, depending, fresh, pull_back
@@ -25,9 +25,10 @@ Rule = Callable[[Node, Tangents], Node | None]
 def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list[Node | None]:
     """The tangent of every output; None for those that depend on no input."""
     order = topological(outputs, through_leaves=True, known=fresh(tangents))
-    moving = depending(order, tangents)
+    moving = depending(order, tangents) & _asked(order, outputs)
     known: dict[Node, Node | None] = dict(tangents)
     several: dict[Node, dict[int, Node]] = {}  # the tangents of all values of loops and branches
+    calls: dict[Call, dict[int, Node | None]] = {}  # those of all results of calls with a way forward of their own
     for node in order:
         if node not in moving or node in known or node.op in SOURCES:
             continue
@@ -36,10 +37,44 @@ def push_forward(outputs: Sequence[Node], tangents: Mapping[Node, Node]) -> list
             several[node] = control.FORWARD[node.op](node, given, push_forward)
         elif node.op is Op.ITEM:
             known[node] = several.get(node.sources[0], {}).get(node.attribute)
+        elif _is_pushed(node):
+            call, number = node.attribute.call, node.attribute.number
+            if call not in calls:
+                calls[call] = _custom(call, given[1:], node.sources[1:])
+            known[node] = calls[call].get(number)
+            derived(known[node], node, "tangent of ")
         else:
             known[node] = _RULES[node.op](node, given)
             derived(known[node], node, "tangent of ")
     return [known.get(node) for node in outputs]
+
+
+def _asked(order: Sequence[Node], outputs: Sequence[Node]) -> set[Node]:
+    """The nodes of an order (sources first) whose tangents are read: none of a value that counts as a constant, nor of
+    what a function computes that says itself how it changes.
+    """
+    found = set(outputs)
+    for node in reversed(order):
+        if node in found and not (node.op is Op.ALIAS and isinstance(node.attribute, Stopped)):
+            found.update(node.sources[1:] if _is_pushed(node) else node.sources)
+    return found
+
+
+def _is_pushed(node: Node) -> bool:
+    """Whether a node is a result of a call whose way forward is not that of what it computes."""
+    return node.op is Op.ALIAS and isinstance(node.attribute, Custom) and not node.attribute.call.changes_as_computed
+
+
+def _custom(call: Call, tangents: Tangents, sources: Sequence[Node]) -> dict[int, Node | None]:
+    """The tangents of all results of a call that have one, by its own rule."""
+    if all(tangent is None for tangent in tangents):
+        return {}
+    if call.push_forward is None:
+        raise ArgumentError(
+            "jvp: a function with a gradient of its own (custom_vjp) has no forward derivative",
+            hint="Say how it changes with defjvp, use vjp or grad, or call the plain function.",
+        )
+    return dict(enumerate(call.push_forward(tangents, sources)))
 
 
 def _added(parts: Sequence[Node | None]) -> Node | None:
@@ -93,11 +128,6 @@ def _composite(node: Node, tangents: Tangents) -> Node | None:
 
 
 def _alias(node: Node, tangents: Tangents) -> Node | None:
-    if isinstance(node.attribute, Custom) and any(t is not None for t in tangents):
-        raise ArgumentError(
-            "jvp: a function with a gradient of its own (custom_vjp) has no forward derivative",
-            hint="Use vjp or grad, or call the plain function.",
-        )
     return None if isinstance(node.attribute, Stopped) else tangents[0]
 
 

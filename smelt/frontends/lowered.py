@@ -8,7 +8,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from smelt.errors import ArgumentError, UnsupportedOp
+from smelt.errors import ArgumentError, GradientError, UnsupportedOp
 from smelt.formats import stablehlo
 from smelt.formats.stablehlo import Imported, Rules
 from smelt.graph import topological
@@ -56,6 +56,8 @@ class Lowered:
         self._program, self.structure, self._results, self._constants = _written(function, types, rules)
         self._differentiable = custom_vjp(self._values)
         self._differentiable.defvjp(lambda *xs: (self._values(*xs), xs), self._pulled_back)
+        self._differentiable.defjvp(self._pushed_forward)
+        self._ways_forward: dict[tuple[int, ...], Lowered] = {}
 
     @property
     def text(self) -> str:
@@ -75,6 +77,43 @@ class Lowered:
         found = iter(self._way_back(*tensors, *given))
         return tuple([next(found) if kind.is_float else None for kind in self._types])
 
+    def _pushed_forward(self, tensors: tuple[Tensor, ...], tangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+        moving = tuple([k for k, tangent in enumerate(tangents) if tangent is not None])
+        found = iter(self._way_forward(moving)(*tensors, *(x for x in tangents if x is not None)))
+        return tuple([next(found) if kind.is_float else 0 for kind in self._results])
+
+    def _way_forward(self, moving: tuple[int, ...]) -> Lowered:
+        """The tangents of float results, from all arguments and the tangents of those that change."""
+        jax = imported_jax()
+        count = len(self._types)
+
+        def forward(*arrays: Any) -> Any:
+            def by_moving(*chosen: Any) -> list[Any]:
+                return self._floats_of(_merged(arrays[:count], moving, chosen))
+
+            return jax.jvp(by_moving, tuple([arrays[k] for k in moving]), tuple(arrays[count:]))[1]
+
+        if moving not in self._ways_forward:
+            types = [Typed(self._types[k].shape, self._types[k].dtype) for k in moving]
+            try:
+                self._ways_forward[moving] = Lowered(forward, [*self._types, *types], self._rules)
+            except TypeError as error:
+                if "custom_vjp" not in str(error):
+                    raise
+                name = getattr(self._function, "__name__", "the function")
+                raise GradientError(
+                    f"from_jax: {name} has a jax.custom_vjp inside, which has no forward derivative",
+                    rule="Forward derivatives are those of JAX, as gradients are.",
+                    hint="Use sm.grad or sm.vjp (in the place of sm.hessian, sm.jacobian(sm.grad(f))), or give that "
+                    "function a jax.custom_jvp instead.",
+                ) from None
+        return self._ways_forward[moving]
+
+    def _floats_of(self, arrays: Sequence[Any]) -> list[Any]:
+        """The float results for arrays of JAX's."""
+        found = imported_jax().tree.leaves(self._function(*arrays))
+        return [x for x, kind in zip(found, self._results, strict=True) if kind.is_float]
+
     @cached_property
     def _way_back(self) -> Lowered:
         """The cotangents of float arguments, from all arguments and the cotangents of float results.
@@ -87,17 +126,21 @@ class Lowered:
 
         def back(*arrays: Any) -> Any:
             def by_floats(*chosen: Any) -> list[Any]:
-                merged = list(arrays[:count])
-                for k, array in zip(floats, chosen, strict=True):
-                    merged[k] = array
-                found = jax.tree.leaves(self._function(*merged))
-                return [x for x, kind in zip(found, self._results, strict=True) if kind.is_float]
+                return self._floats_of(_merged(arrays[:count], floats, chosen))
 
             _, pull = jax.vjp(by_floats, *(arrays[k] for k in floats))
             return pull(list(arrays[count:]))
 
         results = [Typed(kind.shape, kind.dtype) for kind in self._results if kind.is_float]
         return Lowered(back, [*self._types, *results], self._rules)
+
+
+def _merged(arrays: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -> list[Any]:
+    """Arrays with others in some places."""
+    merged = list(arrays)
+    for k, array in zip(places, chosen, strict=True):
+        merged[k] = array
+    return merged
 
 
 def _written(
@@ -118,10 +161,7 @@ def _written(
     large = [k for k, x in enumerate(closed.consts) if getattr(x, "nbytes", 0) >= _LARGE]
 
     def with_constants(constants: Sequence[Any], *arrays: Any) -> Any:
-        merged = list(closed.consts)
-        for k, array in zip(large, constants, strict=True):
-            merged[k] = array
-        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, merged))(*arrays)
+        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, _merged(closed.consts, large, constants)))(*arrays)
 
     constants = [closed.consts[k] for k in large]
     traced = jax.jit(with_constants, keep_unused=True).trace(constants, *arguments)

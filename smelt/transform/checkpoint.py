@@ -64,7 +64,7 @@ def checkpoint(function: Callable[P, T], keep: str = "nothing") -> Derived[P, T]
         roots, shape = tensor_nodes(result, name, "the value")
         (body,), hoisted = close([roots], stand_ins)
         sources = [*given, *hoisted]
-        call = Call(_WayBack(body, _POLICIES[keep]))
+        call = Call(_WayBack(body, _POLICIES[keep]), changes_as_computed=True)
         values = open_body(body, sources)
         return tree.unflatten(shape, [wrap(alias(value, Custom(call, k), *sources)) for k, value in enumerate(values)])
 

@@ -119,6 +119,62 @@ def test_under_jit_grad_and_vmap(name: str) -> None:
     check(sm.jit(sm.vmap(mine))(batch), jax.vmap(slope)(batch), 5e-5)
 
 
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "custom_vjp"])
+def test_forward_derivatives(name: str) -> None:
+    function, x, change = FUNCTIONS[name], draw(4, 5), draw(4, 5)
+    imported = sm.from_jax(function)
+    wanted = jax.jvp(function, (jnp.asarray(x),), (jnp.asarray(change),))
+    check(sm.jvp(imported, (x,), (change,)), wanted, 5e-5)
+    # Rows that change by themselves, and a gradient through the change.
+    batch = draw(3, 4, 5)
+    rows = sm.vmap(lambda change: sm.jvp(imported, (x,), (change,))[1])
+    check(sm.jit(rows)(batch), jax.vmap(lambda change: jax.jvp(function, (x,), (change,))[1])(batch), 5e-5)
+    slope = jax.grad(loss(lambda x: jax.jvp(function, (x,), (jnp.asarray(change),))[1], jnp))
+    mine = sm.grad(loss(lambda x: sm.jvp(imported, (x,), (change,))[1], sm))
+    check(mine(x), slope(jnp.asarray(x)), 2e-4)
+
+
+@pytest.mark.parametrize("name", ["sine", "attention", "custom_jvp", "scan", "cond", "linear algebra"])
+def test_matrices_of_second_derivatives(name: str) -> None:
+    function, x = FUNCTIONS[name], draw(4, 5)
+    wanted = jax.hessian(loss(function, jnp))(jnp.asarray(x))
+    check(sm.jit(sm.hessian(loss(sm.from_jax(function), sm)))(x), wanted, 1e-3)
+
+
+def test_only_what_changes_is_pushed_forward() -> None:
+    def function(tree: Any, k: Any, y: Any) -> Any:
+        return {"product": tree["a"] * tree["b"] + y, "place": k + 1, "picked": tree["a"][k]}
+
+    tree, k, y = {"a": draw(3), "b": draw(3)}, np.int32(2), draw(3)
+    imported = sm.from_jax(function)
+    change = {"a": draw(3), "b": draw(3)}
+    _, found = sm.jvp(lambda tree: imported(tree, k, y), (tree,), (change,))
+    _, wanted = jax.jvp(lambda tree: function(tree, jnp.asarray(k), y), (tree,), (change,))
+    for name in ("product", "picked"):
+        np.testing.assert_allclose(found[name].numpy(), wanted[name], rtol=1e-6)
+    assert found["place"].dtype is sm.int32
+    _, still = sm.jvp(lambda z: imported(tree, k, y)["product"] + 0 * z, (y,), (y,))
+    assert still.tolist() == [0, 0, 0]
+
+
+def test_complex_results_change() -> None:
+    def turned(x: Any, y: Any) -> Any:
+        z = x + 1j * y
+        return z * z * (2 - 1j), abs(z)
+
+    x, y, change = draw(3), draw(3), draw(3)
+    _, found = sm.jvp(lambda x: sm.from_jax(turned)(x, y), (x,), (change,))
+    check(found, jax.jvp(lambda x: turned(x, y), (x,), (change,))[1])
+
+
+def test_what_has_only_a_way_back_says_so() -> None:
+    with pytest.raises(sm.errors.GradientError, match=r"jax.custom_vjp inside[\s\S]*jax.custom_jvp instead"):
+        sm.jvp(sm.from_jax(clipped), (draw(3),), (draw(3),))
+    x = draw(3) / 10  # where nothing is clipped
+    second = sm.jacobian(sm.grad(lambda x: sm.from_jax(clipped)(x).sum()))(x)
+    np.testing.assert_allclose(second.numpy(), 2 * np.eye(3), rtol=1e-6)
+
+
 def test_derivatives_of_higher_order_are_those_of_jax() -> None:
     for function in (FUNCTIONS["sine"], clipped, safe_root):
         x = np.float32(0.3)

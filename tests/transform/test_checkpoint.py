@@ -96,3 +96,16 @@ def test_mistakes() -> None:
         sm.checkpoint(_block, keep="some")
     with pytest.raises(ArgumentError, match="is not a function"):
         sm.checkpoint(3)  # type: ignore[arg-type]
+
+
+def test_forward_derivatives_are_those_of_what_is_computed() -> None:
+    def plain(x: sm.Tensor) -> sm.Tensor:
+        return sm.sin(x * x)
+
+    x, change = sm.asarray([0.3, 2.0]), sm.asarray([1.0, -2.0])
+    _, found = sm.jvp(sm.checkpoint(plain), (x,), (change,))
+    assert found.tolist() == sm.jvp(plain, (x,), (change,))[1].tolist()
+    second = sm.hessian(lambda x: sm.checkpoint(plain)(x).sum())(x)
+    np.testing.assert_allclose(second.numpy(), sm.hessian(lambda x: plain(x).sum())(x).numpy(), rtol=1e-6)
+    rows = sm.vmap(lambda x: sm.jvp(sm.checkpoint(plain), (x,), (1.0,))[1])(x)
+    np.testing.assert_allclose(rows.numpy(), sm.jvp(plain, (x,), (sm.ones(2),))[1].numpy(), rtol=1e-6)

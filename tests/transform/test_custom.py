@@ -87,6 +87,70 @@ def test_forward_mode_says_that_it_cannot() -> None:
         sm.jvp(lambda x: _made(lambda kept, cts: (None, None))(x, x)[0], (sm.ones(()),), (sm.ones(()),))
 
 
+def _pushed(kept: Any, tangents: Any) -> Any:
+    (x, y), (by_x, by_y) = kept, tangents
+    parts = [10 * t * other for t, other in ((by_x, y), (by_y, x)) if t is not None]
+    return sum(parts[1:], parts[0]), sm.zeros_like(x)
+
+
+def test_a_function_may_say_how_it_changes() -> None:
+    function = _made(lambda kept, cts: (None, None))
+    function.defjvp(_pushed)
+    x, y, change = sm.asarray([2.0, 3.0]), sm.asarray([5.0, 7.0]), sm.asarray([1.0, -1.0])
+    value, found = sm.jvp(lambda x: function(x, y), (x,), (change,))
+    assert [part.tolist() for part in value] == [[10.0, 21.0], [7.0, 10.0]]
+    assert [part.tolist() for part in found] == [[50.0, -70.0], [0.0, 0.0]]
+    _, both = sm.jvp(function, (x, y), (change, change))
+    assert both[0].tolist() == [70.0, -100.0]
+    # Under vmap, in a loop and under jit; a value that changes nothing is not asked.
+    rows = sm.vmap(lambda t: sm.jvp(lambda x: function(x, y)[0], (x,), (t,))[1])(sm.eye(2))
+    assert rows.tolist() == [[50.0, 0.0], [0.0, 70.0]]
+    one = sm.vmap(lambda x, y: sm.jvp(lambda x: function(x, y)[0], (x,), (1.0,))[1])(x, y)
+    assert one.tolist() == [50.0, 70.0]
+    looped = sm.jit(
+        lambda x: sm.jvp(lambda x: sm.fori_loop(0, 2, lambda i, c: function(c, y)[0], x), (x,), (change,))[1]
+    )
+    assert looped(x).tolist() == [2500.0, -4900.0]
+    _, none = sm.jvp(lambda z: function(x, y)[0] + z, (x,), (change,))
+    assert none.tolist() == change.tolist()
+
+
+def test_trees_with_integers_have_tangents_of_floats_only() -> None:
+    def pick(tree: Any) -> sm.Tensor:
+        return tree["x"][tree["k"]] * tree["y"]
+
+    def push(kept: Any, tangents: Any) -> sm.Tensor:
+        (change,) = tangents
+        assert change["k"] is None and change["y"].tolist() == 0.0
+        return change["x"][kept["k"]] * 10 * kept["y"]
+
+    function = sm.custom_vjp(pick)
+    function.defvjp(lambda tree: (pick(tree), tree), lambda kept, ct: (None,))
+    function.defjvp(push)
+    k, y = sm.asarray(1), sm.asarray(3.0)
+    _, found = sm.jvp(
+        lambda x: function({"x": x, "k": k, "y": y}), (sm.asarray([1.0, 2.0]),), (sm.asarray([4.0, 5.0]),)
+    )
+    assert found.tolist() == 150.0
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "push"),
+    [
+        (ArgumentError, "the tangent of the value has the structure *", lambda kept, ts: ts[0]),
+        (ShapeError, "the tangent of the value has shape (2,)", lambda kept, ts: (sm.ones(2), ts[0])),
+        (DTypeError, "the tangent of the value is float64", lambda kept, ts: (ts[0].astype(sm.float64), ts[0])),
+        (ArgumentError, "the tangent of the value is float, not a tensor", lambda kept, ts: (1.0, ts[0])),
+    ],
+)
+def test_mistakes_in_tangents(error: type[Exception], text: str, push: Any) -> None:
+    function = _made(lambda kept, cts: (None, None))
+    function.defjvp(push)
+    with pytest.raises(error) as raised:
+        sm.jvp(lambda x: function(x, x)[0], (sm.ones(()),), (sm.ones(()),))
+    assert text in str(raised.value)
+
+
 def test_batches_keep_what_was_said_about_gradients() -> None:
     x = sm.asarray([[1.0, 2.0], [3.0, 4.0]])
     stopped = sm.grad(lambda x: sm.vmap(lambda row: (row * sm.stop_gradient(row)).sum())(x).sum())(x)
