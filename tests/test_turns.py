@@ -31,11 +31,9 @@ def test_turns_take_every_case_once(count: int, every: int, monkeypatch: pytest.
     monkeypatch.setattr(turns, "_TAKES_TURNS", True)
     taken: list[Any] = []
     cases = items(count, every)
-    for turn in range(min(count, every)):
+    for turn in range(every):
         monkeypatch.setattr(turns, "TURN", turn)
-        found = turns.in_turn(cases)
-        assert found
-        taken += found
+        taken += turns.in_turn(cases)
     assert sorted(item.nodeid for item in taken) == sorted(item.nodeid for item in cases)
 
 

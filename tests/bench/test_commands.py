@@ -30,6 +30,7 @@ def test_one_measure_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(result["figure"] > 0 for result in found["results"])
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", ["dispatch", "replay"])
 def test_measures_of_calls_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["core", "--quick", "--only", name]) == 0

@@ -26,6 +26,7 @@ def old_tree(folder: Path, answer: str) -> Path:
     return folder
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize(
     ("answer", "slower"), [('{"seconds": seconds * 9} | beside', 0), ('{"seconds": seconds / 9}', 1)]
 )

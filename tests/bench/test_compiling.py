@@ -14,6 +14,7 @@ def test_a_step_is_right_and_repeats() -> None:
     assert found["kernels"] > found["distinct_kernels"] > 0
 
 
+@pytest.mark.by_turns(3)
 def test_layers_add_launches_and_no_kernels() -> None:
     """Launches are series of small ones by then, of which each layer has the same."""
     few, many = planning(12), planning(48)

@@ -37,6 +37,7 @@ def measured(seconds: float = 1e-3, **more: object) -> Measured:
     return contest.measured(against="torch", memory=3e6, first=0.5, **given | more)
 
 
+@pytest.mark.by_turns(3)
 def test_a_product_is_measured_with_every_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, html = tmp_path / "report.json", tmp_path / "report.html"
     words = ["matmul", "-m", "8", "-n", "24", "-k", "16", "--quick", "--peers", "numpy", "--dump-schedule"]

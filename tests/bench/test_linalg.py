@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from smelt.bench.linalg import CASES, FFT_CASES, LEAST_RATIO, measure_linalg
 from smelt.bench.report import Verdict
 
 
+@pytest.mark.by_turns(3)
 def test_rows_without_bars_for_a_quick_look() -> None:
     progress: list[str] = []
     *rows, mean = measure_linalg(["solve-16", "rfft-64"], True, progress.append)

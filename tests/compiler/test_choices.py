@@ -118,6 +118,7 @@ def kernels(graph: CompiledGraph) -> str:
     return kernels_of(record.region for record in graph.kernels)
 
 
+@pytest.mark.by_turns(3)
 def test_a_graph_is_cut_as_was_chosen() -> None:
     plain, expected = cut(None)
     assert FUSION not in plain.stages

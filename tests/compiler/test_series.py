@@ -39,6 +39,7 @@ def compiled(rows: int, threads: int) -> tuple[CompiledGraph, list[np.ndarray[tu
         return examine(layers, *given), [part.numpy() for part in sm.jit(layers)(*given)]
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("rows", [1, 4, 7])
 def test_results_have_the_same_bits(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     state = RANDOM.bit_generator.state

@@ -112,7 +112,7 @@ TOLERANCES = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1}
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [sm.float64, sm.float32], ids=str)
-@pytest.mark.by_turns(16)
+@pytest.mark.by_turns(32)
 def test_gradients_are_those_of_the_expansion(name: str, dtype: sm.DType) -> None:
     expected = gradients(CASES[name], sm.float64, written_out=True)
     for got, wanted in zip(gradients(CASES[name], dtype), expected, strict=True):
@@ -156,6 +156,7 @@ def test_masked_scores_far_above_the_others_leave_second_derivatives_alone(causa
     assert sm.grad(slopes)(x).tolist() == [[0, 0], [0, 0], [0, 0]]  # the first row sees itself alone
 
 
+@pytest.mark.by_turns(3)
 def test_lengths_may_be_symbolic() -> None:
     n = sm.Dim("n", 1, 128)
     slopes = sm.grad(lambda q, k, v: (sm.attention(q, k, v, causal=True) ** 2).sum(), argnums=(0, 1, 2))
@@ -187,7 +188,7 @@ def stored_shapes(explanation: Explanation) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", ["causal", "grouped heads", "head of 64", "bool mask, causal", "no batch"])
-@pytest.mark.by_turns(5)
+@pytest.mark.by_turns(10)
 def test_no_scores_are_stored(name: str) -> None:
     case = CASES[name]
     tensors = [sm.asarray(x).astype(sm.float32) if x.dtype != np.bool_ else sm.asarray(x) for x in case.arrays()]
@@ -197,6 +198,7 @@ def test_no_scores_are_stored(name: str) -> None:
     assert not [shape for shape in shapes if shape.count(length) > 1 or length * length in shape]
 
 
+@pytest.mark.by_turns(3)
 def test_a_transformer_is_trained_without_stored_scores() -> None:
     size = Transformer(layers=2, width=48, heads=3, length=128, vocabulary=101)
     arrays = parameters(size)

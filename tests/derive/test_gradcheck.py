@@ -56,7 +56,7 @@ def _groups() -> list[Any]:
 
 
 @pytest.mark.parametrize("specs", _groups())
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(8)
 def test_derivatives_are_those_of_differences(specs: list[OpSpec]) -> None:
     for spec in specs:
         subjects = _subjects(spec)

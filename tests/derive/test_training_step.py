@@ -108,7 +108,7 @@ def compiled(layers: int) -> Compiled:
     return Compiled(records[-1])
 
 
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_nothing_is_as_large_as_the_scores_of_one_head(compiled: Compiled) -> None:
     assert all(placed.nbytes < 4 * SCORES for placed in compiled.stored)
     buffers = [line for kernel in compiled.kernels for line in kernel.ir.splitlines()]

@@ -165,6 +165,7 @@ def takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 several = st.lists(st.tuples(seeds, steps), min_size=1, max_size=3)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.usefixtures("takes_anything")
 @given(chosen=several)
 def test_an_exact_contract_gives_the_same_bits_as_none(chosen: list[tuple[int, int]]) -> None:
@@ -174,6 +175,7 @@ def test_an_exact_contract_gives_the_same_bits_as_none(chosen: list[tuple[int, i
         assert identical(a, b)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.usefixtures("takes_anything")
 @pytest.mark.parametrize("contracts", ["regroups", "fast"])
 @given(chosen=several)

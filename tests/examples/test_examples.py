@@ -58,6 +58,7 @@ def test_karate_quick(tmp_path: Path) -> None:
     assert run(tmp_path, "karate_gcn", "--quick").number(r"right side: (\d+) of 34") >= 20
 
 
+@pytest.mark.by_turns(3)
 def test_a_server_and_its_client_quick(tmp_path: Path) -> None:
     done = run(tmp_path, "serve_and_call", "--quick")
     assert "by the schema: city is str, is_capital is bool\n" in done.out

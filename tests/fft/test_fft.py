@@ -26,6 +26,7 @@ def assert_close(found, expected, eps=2.2e-16):
     assert np.linalg.norm(found - expected) <= 20 * eps * (np.linalg.norm(expected) + 1)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize(
     "size", [1, 2, 3, 4, 5, 8, 9, 13, 16, 17, 30, 37, 64, 67, 97, 127, 128, 134, 262, 289, 360, 1009]
 )

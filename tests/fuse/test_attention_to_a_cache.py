@@ -46,6 +46,7 @@ def causal(xp: Any, rows: int, n: Any) -> Any:
 MASKS: dict[str, Callable[[Any, int, Any], Any]] = {"one": up_to, "each head": of_each_head, "past": causal}
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 16])
 @pytest.mark.parametrize("mask", MASKS)
 def test_as_many_keys_as_an_integer_says(mask: str, rows: int) -> None:

@@ -70,6 +70,7 @@ def test_blocks_are_skipped(mask: str, fill: float) -> None:
     assert "skip" in kernel.schedule
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("fill", FILLS)
 def test_every_row_has_its_value(mask: str, fill: float) -> None:

@@ -42,6 +42,7 @@ def groups(key: GraphKey, profile: Profile) -> str:
     return str(caught.value)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", SEEN)
 def test_groups_of_a_network(name: str) -> None:
     key = NETWORKS[f"network: {name}"]()

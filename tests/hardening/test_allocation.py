@@ -118,7 +118,7 @@ def exhausted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Exhausted]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.by_turns(5)
+@pytest.mark.by_turns(10)
 def test_every_allocation_of_a_call_may_fail(name: str, exhausted: Exhausted) -> None:
     program, check = PROGRAMS[name]
     check(program())

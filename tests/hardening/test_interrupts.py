@@ -63,6 +63,7 @@ print(surfaced, len(swallowed), memory.pool().used_bytes < 100_000)
 )
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize(
     ("moments", "longest", "temperature"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.hardening.processes import says
 
 # A network of several kinds of kernels, trained; then what is sorted, scanned, scattered and drawn.
@@ -45,6 +47,7 @@ print(digest.hexdigest(), compile_count())
 """
 
 
+@pytest.mark.by_turns(3)
 def test_runs_threads_and_hash_seeds_change_no_bit(tmp_path: Path) -> None:
     """Nor the generated code: where a first process has compiled, the others find all of it in the cache."""
     settings = [("1", "0"), ("1", "0"), ("2", "1"), ("5", "random")]

@@ -128,6 +128,7 @@ def test_every_legal_schedule_is_correct(name: str, seed: int, rounds: int) -> N
     check(RUNNERS[name], seed, rounds, threads=False)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", [*RUNNERS, pytest.param("opencl", marks=pytest.mark.opencl)])
 @example(seed=8, rounds=8)  # an inner product whose summed axis lies in threads
 @example(seed=35_151, rounds=8)  # a copy of a block from another copy, and a node kept that only copies need

@@ -31,6 +31,7 @@ KINDS = ("one", "each", "from", "past")
 ANY = st.one_of(st.integers(-3, 12), st.sampled_from([-(2**31), 2**31 - 1, 2**31 - 4]))
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", RUNNERS)
 @given(
     kind=st.sampled_from(KINDS),

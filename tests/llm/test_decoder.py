@@ -63,6 +63,7 @@ def in_chunks(model: Decoder, cache: Cache, tokens: list[int], sizes: list[int],
     return cache, np.concatenate(found)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_logits_of_every_family(name: str) -> None:
     config = CONFIGS[name]
@@ -75,6 +76,7 @@ def test_logits_of_every_family(name: str) -> None:
         np.testing.assert_allclose(at_once(from_gguf(metadata, Held(arrays)), TOKENS), expected, atol=2e-4, rtol=2e-5)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
 def test_chunks_and_single_tokens_give_what_all_at_once_gives(name: str) -> None:
     model = from_huggingface(CONFIGS[name], Held(random_tensors(CONFIGS[name])))
@@ -84,6 +86,7 @@ def test_chunks_and_single_tokens_give_what_all_at_once_gives(name: str) -> None
         np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.by_turns(3)
 def test_rows_of_several_texts_in_one_step() -> None:
     model = random_model(SMALL, seed=3)
     texts = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8, 9, 7]]
@@ -97,6 +100,7 @@ def test_rows_of_several_texts_in_one_step() -> None:
     np.testing.assert_allclose(logits.numpy(), [alone[1], alone[2]], atol=1e-5)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("window", [0, 5, 300])
 def test_texts_may_have_the_same_pages(window: int) -> None:
     """Texts longer than a page, whose pages lie anywhere; two begin with the same one."""
@@ -153,6 +157,7 @@ def test_half_precision_cache() -> None:
     np.testing.assert_allclose(logits.numpy(), at_once(model, [token % 31 for token in TOKENS]), atol=2e-3)
 
 
+@pytest.mark.by_turns(3)
 def test_a_cache_of_bytes() -> None:
     model, rows = random_model(SMALL, seed=3), ints(*range(14))
     tokens = ints(*[token % 31 for token in TOKENS])

@@ -170,6 +170,7 @@ def test_keys_go_to_their_own_address_only() -> None:
         Hosted("https://x/v1", "a\nb")
 
 
+@pytest.mark.by_turns(3)
 def test_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     tiny = ["--random", "tiny"]
     assert main(["compare", *tiny]) == 0

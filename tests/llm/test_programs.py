@@ -34,6 +34,7 @@ def one_by_one(programs):
     return [programs.extend([(programs.own(0), place, token)]).numpy()[0].copy() for place, token in enumerate(PROMPT)]
 
 
+@pytest.mark.by_turns(3)
 def test_chunks_give_what_single_tokens_give(programs, one_by_one):
     programs.reset()
     first = programs.read(programs.own(1), 0, PROMPT[:8]).numpy()[0]
@@ -64,6 +65,7 @@ def test_a_slot_is_used_again_without_clearing(programs, one_by_one):
     np.testing.assert_allclose(logits, one_by_one[-1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.by_turns(3)
 def test_embeddings_are_means_over_a_text_however_it_is_cut(programs, decoder):
     whole = DecoderPrograms(decoder, slots=1, context=64, chunks=(16,)).embed(PROMPT)
     np.testing.assert_allclose(programs.embed(PROMPT), whole, rtol=1e-4, atol=1e-5)
@@ -83,6 +85,7 @@ def test_a_text_may_fill_the_context(decoder):
     assert [event.reason for event in told] == [None, "length"]
 
 
+@pytest.mark.by_turns(3)
 def test_learned_positions_serve_the_whole_context():
     """Rows of padding lie behind the last position that the model has."""
     model = from_huggingface(CONFIGS["gpt2"], Held(random_tensors(CONFIGS["gpt2"])))
@@ -92,6 +95,7 @@ def test_learned_positions_serve_the_whole_context():
     np.testing.assert_allclose(found, at_once(model, tokens)[[47, 63]], atol=1e-4)
 
 
+@pytest.mark.by_turns(3)
 def test_everything_is_compiled_before_it_is_asked_for(decoder):
     programs = DecoderPrograms(decoder, slots=2, context=16, chunks=(4,))
     seen = []
@@ -120,6 +124,7 @@ def test_a_model_chats_and_remembers():
         load("random:huge")
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize(("kind", "cache"), [("Q4_0", "float16"), ("Q4_1", "float16"), ("Q4_1", "int8")])
 def test_rows_of_rounded_models_have_the_bits_of_single_ones(kind, cache):
     """Which is why guesses change no token, and why neighbors in a batch do not."""

@@ -78,6 +78,7 @@ def test_draws_have_the_right_frequencies(sampling):
     assert not found[wanted == 0].any()
 
 
+@pytest.mark.by_turns(3)
 @given(st.lists(CUTS | st.just(GREEDY), min_size=1, max_size=4), st.integers(0, 99))
 def test_a_row_gives_the_same_alone_and_in_a_batch(samplings, seed):
     logits = logits_of(seed, len(samplings))

@@ -118,6 +118,7 @@ def test_others_do_not_notice_a_client_that_vanishes(when: str) -> None:
         assert engine.pages.held == 0
 
 
+@pytest.mark.by_turns(3)
 def test_who_is_slow_to_ask_or_to_read_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience.Patient, "head_seconds", 0.2)
     monkeypatch.setattr(patience.Patient, "read_seconds", 0.2)

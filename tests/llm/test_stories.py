@@ -12,6 +12,7 @@ from tests.llm import stories
 COUNT = 120
 
 
+@pytest.mark.by_turns(3)
 def test_the_tokens_are_those_of_numpy(tmp_path: Path) -> None:
     try:
         tensors = stories.write(tmp_path / "stories.gguf")

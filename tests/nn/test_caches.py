@@ -52,7 +52,7 @@ def test_a_mask_over_the_room_hides_keys() -> None:
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(8)
 def test_pytorchs_attention_and_layers(batch_first: bool, norm_first: bool) -> None:
     axis = 1 if batch_first else 0
     x, memory = (

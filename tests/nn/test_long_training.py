@@ -43,6 +43,7 @@ class Training:
         return losses
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_contents_change_and_nothing_else(count: int) -> None:
     training = Training(donate=(0, 1))

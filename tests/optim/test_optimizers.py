@@ -40,7 +40,7 @@ AMPLIFIED = {"Muon": 485 * 6e-8 * 0.02}
 
 
 @EVERY
-@pytest.mark.by_turns(10)
+@pytest.mark.by_turns(20)
 def test_donated_steps_have_the_same_bits_and_plain_ones_nearly(name: str) -> None:
     """Without `jit` gradients are rounded before the update takes them; in one program they may not be."""
     optimizer = OPTIMIZERS[name]

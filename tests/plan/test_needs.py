@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[sm.Tensor, ...]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(6)
 def test_a_call_takes_what_was_predicted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, arguments = CASES[name]
     plan = function.memory(*arguments)  # type: ignore[attr-defined]

@@ -38,6 +38,7 @@ def numbers(rows: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(rows).standard_normal((rows, WIDTH)).astype(np.float32)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("function", [scores, parts, looped])
 def test_one_graph_serves_every_size(function: Callable[[sm.Tensor], sm.Tensor], tmp_path: Path) -> None:
     n = sm.Dim("n", 1, 100_000)

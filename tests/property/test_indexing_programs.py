@@ -11,6 +11,7 @@ from tests.property.indexing_steps import indexing_program
 from tests.property.test_random_graphs import check, seeds
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @given(chosen=seeds)
 def test_indexing_programs(device: str, chosen: list[tuple[int, int]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def branches(draw: st.DrawFn, depth: int) -> Step:
     return step
 
 
+@pytest.mark.by_turns(3)
 @given(steps(), st.integers(0, 2**31))
 def test_random_bodies(step: Step, seed: int) -> None:
     random = np.random.default_rng(seed)

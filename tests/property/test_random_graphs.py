@@ -56,6 +56,7 @@ def test_exact_programs(device: str, chosen: list[tuple[int, int]]) -> None:
         check([random_program(seed, steps, exact=True) for seed, steps in chosen])
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @given(chosen=seeds)
 def test_smooth_programs(device: str, chosen: list[tuple[int, int]]) -> None:

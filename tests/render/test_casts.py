@@ -35,6 +35,7 @@ def samples(dtype: DType) -> NDArray[Any]:
         return np.concatenate([edges, rng.standard_normal(COUNT) * 300])[:COUNT].astype(dtype.numpy)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("flags", MACHINES)
 def test_every_cast(flags: str, tmp_path: Path) -> None:
     kernels = [

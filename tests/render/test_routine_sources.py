@@ -27,7 +27,7 @@ BEGINNING = "typedef float f32;"  # of every translation unit
 @pytest.mark.parametrize("machine", ["", "-march=native"])
 @pytest.mark.parametrize("shape", [LONG, SHORT], ids=["long", "short"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(8)
 def test_nothing_is_used_before_it_is_declared(name: str, shape: tuple[int, ...], machine: str, tmp_path: Path) -> None:
     for dtype in (np.float32, np.int64):
         text = examine(sm.jit(FUNCTIONS[name]), sm.from_numpy(np.ones(shape, dtype))).source

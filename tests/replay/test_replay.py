@@ -15,6 +15,7 @@ from tests.replay.programs import NETWORKS, programs
 FEW = 8 if os.environ.get("SMELT_TEST_ALL") == "1" else 97  # of how many programs one is made
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_kernels_are_what_they_were(profile: str) -> None:
     known = read(profile)

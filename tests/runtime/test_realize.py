@@ -186,7 +186,8 @@ def test_a_long_chain_of_elementwise_nodes(length: int) -> None:
             x = x + 1
         traced = trace([x._node])
         compiled = runtime.find(traced.key, runtime.default_device())
-        assert len(compiled.kernels) >= length // 300
+        parts = sum(kernel.form.count("elementwise") for kernel in compiled.kernels)  # several are a series at most
+        assert parts >= length // 300
         assert x.tolist() == [float(length)] * 3
 
 

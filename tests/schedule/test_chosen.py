@@ -90,7 +90,7 @@ def check(region: Region, profile: Profile, count: int, rng: random.Random) -> s
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.by_turns(3)
+@pytest.mark.by_turns(6)
 def test_what_is_written_down_gives_the_same_kernel(name: str) -> None:
     make, profile = EVERY[name]
     forms = check(make(), profile, 6, random.Random(name))
@@ -98,6 +98,7 @@ def test_what_is_written_down_gives_the_same_kernel(name: str) -> None:
     assert "vectors" not in name or "words" in forms
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("kind", PROFILES)
 def test_the_same_holds_for_functions(kind: str) -> None:
     rng = random.Random(kind)

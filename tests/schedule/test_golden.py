@@ -78,7 +78,7 @@ def lines(profile: Profile, seen: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.by_turns(2)
+@pytest.mark.by_turns(4)
 def test_schedules_are_as_written_down(machine: str) -> None:
     path, found = GOLDEN / f"{machine}.txt", lines(MACHINES[machine], _SEEN.get(machine, ""))
     if UPDATE:

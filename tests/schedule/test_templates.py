@@ -108,6 +108,7 @@ def drawn(template: Template, rng: random.Random) -> Knobs:
     return replace(template.default, **small | changes)  # type: ignore[arg-type]
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_drawn_is_refused_or_right(name: str) -> None:
     make, profile, forms = CASES[name]

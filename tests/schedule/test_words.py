@@ -36,7 +36,7 @@ def bytes_of(kind: type, *shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("kinds", list(itertools.product((np.int8, np.uint8), repeat=2)), ids=str)
 @pytest.mark.parametrize("transposed", ["", "a", "b"])
-@pytest.mark.by_turns(8)
+@pytest.mark.by_turns(16)
 def test_products_are_exact(kinds: tuple[type, type], transposed: str) -> None:
     for m, n, k in SHAPES:
         a, b = bytes_of(kinds[0], m, k), bytes_of(kinds[1], k, n)

@@ -63,6 +63,7 @@ def found(name: str, seed: int, spread: float, seconds: float = 8.0) -> tuple[Cl
     return climb(REGIONS[name].region, CPU(), simulated, limits, random.Random(seed), clock=simulated.clock), simulated
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", REGIONS)
 def test_what_is_adopted_is_faster(name: str) -> None:
     gains = []
@@ -74,11 +75,13 @@ def test_what_is_adopted_is_faster(name: str) -> None:
     assert gains and min(gains) > 1.0
 
 
+@pytest.mark.by_turns(3)
 def test_where_nothing_is_faster_nothing_is_adopted() -> None:
     result, _ = found("a product", 1, 0.0)
     assert result.tried and result.adopted is None
 
 
+@pytest.mark.by_turns(3)
 def test_the_same_seed_tries_the_same() -> None:
     first, second = (found("rows", 5, 0.1)[1].raced for _ in range(2))
     assert first == second and len(first) > 6

@@ -23,6 +23,7 @@ def judged() -> dict[str, Quality]:
     return {path.stem: quality(load(path, EVERY[path.stem in SHORT], alone=True), seeds=3) for path in LISTS}
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
 def test_guesses_explain_what_was_measured(path: Path) -> None:
     """The whole lists give more (docs/design/tuning.md): these are a third of them, with less to learn from."""

@@ -20,6 +20,7 @@ def adoptions(ratio: float, count: int, seed: int, **noise: float) -> int:
 NOISES = [{}, {"tail": 0.12, "phase": 0.5}, {"noise": 0.06}, {"long": 20.0}]
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_default_does_not_beat_itself(noise: dict[str, float]) -> None:
     assert adoptions(1.0, 300, 1, **noise) <= 1

@@ -29,6 +29,7 @@ def evaluated(case: Case, arrays: dict[str, np.ndarray], run: Runner = run_inter
     return {name: found[name].view(np.uint8) for name in outputs}
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("block", [module.BLOCK, 16])
 def test_it_agrees_with_kernels_without_a_schedule(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ def assert_close(found, expected, kind=np.complex128, times=16):
     np.testing.assert_allclose(found, expected, rtol=times * eps, atol=times * eps)
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_one_number(name, kind):
@@ -235,6 +236,7 @@ def slope(function, x):
     return along[0] - 1j * along[1]
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("part", ["real", "imag"])
 @pytest.mark.parametrize("name", [*CMATH, "exp2", "expm1", "log1p", "log2", "square", "sign", "reciprocal", "abs"])
 def test_gradients_are_those_of_differences(name, part):

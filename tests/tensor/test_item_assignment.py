@@ -231,6 +231,7 @@ def test_results_of_transforms_can_be_assigned_to() -> None:
     assert slope.tolist() == [9, 2] and value.tolist() == [8, 2]
 
 
+@pytest.mark.by_turns(3)
 def test_long_loops_need_bounded_memory() -> None:
     x = sm.zeros(4)
     with sm.configure(node_limit=400), pytest.warns(TraceWarning):

@@ -16,6 +16,7 @@ from smelt.errors import ArgumentError, TraceError
 X = np.array([[3.0, -1.0, np.nan, 2.0], [0.0, -0.0, 5.0, 5.0]], np.float32)
 
 
+@pytest.mark.by_turns(3)
 @given(
     hnp.arrays(
         st.sampled_from([np.float32, np.int8, np.float64]),

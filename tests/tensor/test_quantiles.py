@@ -11,6 +11,7 @@ INF = np.inf
 ROWS = [[1, INF], [INF, INF], [-INF, INF], [-INF, -INF], [-INF, 2], [1, 2, INF, INF], [1, INF, INF], [6e4, 6.4e4]]
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_median_is_the_mean_of_the_middle_two(row: list[float], dtype: str) -> None:

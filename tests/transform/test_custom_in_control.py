@@ -56,7 +56,7 @@ ROUTES: dict[str, Callable[[Function, sm.Tensor], sm.Tensor]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("wrapped", WRAPPED)
-@pytest.mark.by_turns(4)
+@pytest.mark.by_turns(8)
 def test_gradients(wrapped: str, place: str) -> None:
     x, function = sm.asarray([0.25, 0.5, 0.75]), WRAPPED[wrapped]()
     for route in ROUTES.values():

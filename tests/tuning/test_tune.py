@@ -245,6 +245,7 @@ def deep(x: sm.Tensor) -> sm.Tensor:
     return x
 
 
+@pytest.mark.by_turns(3)
 def test_launches_take_turns_and_compute_the_same() -> None:
     f, x = Jit(deep), sm.asarray(X)
     expected = np.asarray(f(x))

@@ -47,6 +47,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(a, b, **({"rtol": 4e-3, "atol": 4e-3} if narrow else {"rtol": 4e-6, "atol": 2e-6}))
 
 
+@pytest.mark.by_turns(3)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_round_trip_of_programs(name: str) -> None:
     function, args = EXAMPLES[name]
@@ -154,7 +155,7 @@ def test_words_that_are_wrong() -> None:
         sm.stablehlo.export(lambda x: x, sm.ones(2), weights="inlined")
 
 
-@pytest.mark.by_turns(8)
+@pytest.mark.by_turns(16)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_decompositions(spec: OpSpec) -> None:
     for call, given, text in exports(spec):
