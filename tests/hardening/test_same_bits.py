@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.hardening.processes import says
+from tests.turns import TEST_ALL
 
 # A network of several kinds of kernels, trained; then what is sorted, scanned, scattered and drawn.
 PROGRAM = """
@@ -47,15 +48,36 @@ print(digest.hexdigest(), compile_count())
 """
 
 
+# What was read of texts, with arguments that do not matter.
+IMPORTED = """
+import hashlib
+from pathlib import Path
+import numpy as np
+import smelt as sm
+from smelt.device.toolchain import compile_count
+
+rng, digest = np.random.default_rng(5), hashlib.sha256()
+for path in sorted(Path("tests/formats/texts").glob("[!l]*.mlir")):  # linalg.mlir is of another dialect
+    program = sm.stablehlo.load(path.read_text())
+    types = [(one.shape, one.dtype.numpy) for one in program.signature.arguments]
+    arguments = [sm.asarray((2 * rng.standard_normal(shape)).astype(dtype)) for shape, dtype in types]
+    for result in sm.tree.flatten(sm.jit(program)(*arguments))[0]:
+        digest.update(result.numpy().tobytes())
+print(digest.hexdigest(), compile_count())
+"""
+SETTINGS = [("1", "0"), ("1", "0"), ("2", "1"), ("5", "random")]
+MORE = [(threads, str(seed)) for threads in ("1", "2") for seed in range(10)] if TEST_ALL else []
+
+
+@pytest.mark.parametrize("program", [PROGRAM, IMPORTED], ids=["trained", "imported"])
 @pytest.mark.by_turns(3)
-def test_runs_threads_and_hash_seeds_change_no_bit(tmp_path: Path) -> None:
+def test_runs_threads_and_hash_seeds_change_no_bit(program: str, tmp_path: Path) -> None:
     """Nor the generated code: where a first process has compiled, the others find all of it in the cache."""
-    settings = [("1", "0"), ("1", "0"), ("2", "1"), ("5", "random")]
     said = [
-        says(PROGRAM, tmp_path / "cache", SMELT_THREADS=threads, PYTHONHASHSEED=seed).split()
-        for threads, seed in settings
+        says(program, tmp_path / "cache", SMELT_THREADS=threads, PYTHONHASHSEED=seed).split()
+        for threads, seed in SETTINGS + MORE
     ]
     digests, compiled = zip(*said, strict=True)
     assert set(digests) == {digests[0]}
     assert int(compiled[0]) > 0
-    assert compiled[1:] == ("0", "0", "0")
+    assert set(compiled[1:]) == {"0"}
