@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
+from smelt.compiler.clamped import compare_clamped
 from smelt.compiler.trace import Argument
 from smelt.graph import (
     CONTROL,
@@ -41,13 +42,14 @@ Values = dict[int, Node]  # of a loop or branch, by number: those that are read
 
 
 def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
-    """Rewrite, plan, write composites out, and rewrite what they became; in bodies as well."""
+    """Rewrite, plan, write composites out, rewrite what they became, read masks off what is clamped; in bodies, too."""
     roots = rewrite(roots)
     planned = plan(roots)
     roots = roots if planned == roots else rewrite(planned)
     order = topological(roots)
     if any(node.op is Op.COMPOSITE for node in order):
         roots = rewrite(rewritten(roots, _written_out))
+    roots = compare_clamped(roots, _is_free)
     bodies = any(node.op in CONTROL for node in order)
     return _simple_bodies(roots, functools.partial(simplify, plan=plan)) if bodies else roots
 
