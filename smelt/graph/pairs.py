@@ -196,15 +196,29 @@ def _signed(size: Node, sign: Node) -> Node:
     return e.binary("copysign", size, sign)
 
 
-def _times(a: Node, b: Node, of: Node, *, wins: bool = False) -> Node:
-    """a times b, where 0 wins over what is not finite, if it is exact: `a` is a function `of` a part that is 0 or has
-    no end. Where that has no end `a` wins over NaN, too, if it `wins`.
+def _sign_of(x: Node) -> Node:
+    return _signed(_number(1.0, x), x)
+
+
+def _grown(function: str, x: Node, turn: Node, *, wins: bool = False) -> Node:
+    """exp, exp2, sinh or cosh of `x` times a sine or cosine, which may be finite where the function is not.
+
+    Where 0 is exact (sin(0), exp(-inf), sinh(0)) it wins over what is not finite. Where `x` has no end the function
+    wins over NaN, too, if it `wins`.
     """
-    product = mul(a, b)
-    endless = _is_infinite(of)
-    exact = _either(_both(_is_zero(a), _either(_is_zero(of), endless)), _is_zero(b))
-    found = where(_both(unary("isnan", product), exact), _number(0.0, a), product)
-    return where(_both(endless, unary("isnan", b)), a, found) if wins else found
+    base = "exp2" if function == "exp2" else "exp"
+    limit = math.floor(math.log(x.dtype.maximum, 2.0 if base == "exp2" else math.e)) - 1.0
+    zero, endless = _number(0.0, x), _is_infinite(x)
+    near, beyond = e.minimum(x, _number(limit, x)), e.maximum(e.shift(x, -limit), zero)
+    if function != base:  # it grows on both sides
+        near, beyond = e.maximum(near, _number(-limit, x)), add(beyond, e.maximum(sub(_number(-limit, x), x), zero))
+    size = unary(function, where(endless, x, near))
+    rest = unary(base, e.minimum(e.scale(beyond, 0.5), _number(limit, x)))  # 1, but for very large numbers
+    product = mul(mul(mul(size, turn), rest), rest)
+    straight = _is_zero(turn)
+    exact = _either(_both(_is_zero(size), _either(_is_zero(x), endless)), straight)
+    found = where(_both(unary("isnan", product), exact), where(straight, turn, size), product)
+    return where(_both(endless, unary("isnan", turn)), size, found) if wins else found
 
 
 def _turned(x: Parts) -> Parts:
@@ -218,36 +232,86 @@ def _turned_back(x: Parts) -> Parts:
 
 
 def _product(a: Parts, b: Parts) -> Parts:
+    if a[0] is b[0] and a[1] is b[1]:
+        return _square(a)
     return sub(mul(a[0], b[0]), mul(a[1], b[1])), add(mul(a[0], b[1]), mul(a[1], b[0]))
 
 
+def _square(x: Parts) -> Parts:
+    """Without a difference of two squares, which may not be finite."""
+    size = _size(x[0])
+    same = _both(eq(size, _size(x[1])), lt(size, _number(math.inf, size)))
+    real = where(same, _number(0.0, size), mul(sub(x[0], x[1]), add(x[0], x[1])))
+    return real, e.scale(mul(x[0], x[1]), 2.0)
+
+
+def _to_middle(x: Parts, power: float = 1.0) -> Node:
+    """What numbers that are very large or very small are multiplied by so that nothing of them is lost, to a power."""
+    dtype, size = x[0].dtype, e.maximum(_size(x[0]), _size(x[1]))
+    limits = dtype.limits()
+    eps, least = float(limits.eps), float(limits.smallest_normal)
+
+    def chosen(test: Node, factor: float, other: Node) -> Node:
+        return where(test, _number(factor**power, size), other)
+
+    small = chosen(lt(size, _number(2 * least / eps, size)), 4 / eps**2, _number(1.0, size))
+    return chosen(lt(_number(dtype.maximum / 8, size), size), 1 / 16, small)
+
+
 def _quotient(a: Parts, b: Parts) -> Parts:
-    """By Smith's way, which scales by the larger part of the divisor."""
-    is_real = e.le(_size(b[1]), _size(b[0]))
-    large, small = where(is_real, b[0], b[1]), where(is_real, b[1], b[0])
-    ratio = div(small, large)
-    under = add(large, mul(small, ratio))
-    first, second = where(is_real, a[0], a[1]), where(is_real, a[1], a[0])
-    real = div(add(first, mul(second, ratio)), under)
-    imaginary = div(sub(second, mul(first, ratio)), under)
+    """By Smith's way, which scales by the larger part of the divisor; as in Baudin and Smith, "A robust complex
+    division in Scilab", numbers are taken from the ends of what floats can be first.
+    """
+    by, over = _to_middle(a), _to_middle(b)
+    back = mul(over, _to_middle(a, -1.0))
+    a, b = (mul(a[0], by), mul(a[1], by)), (mul(b[0], over), mul(b[1], over))
+    is_real, large, small, ratio, under = _divisor(b)
+    is_thin = _is_thin(small, ratio)
+    one, first, second = _number(1.0, large), where(is_real, a[0], a[1]), where(is_real, a[1], a[0])
+
+    def turned(part: Node) -> Node:
+        is_big = lt(one, _size(part))
+        thin = mul(div(mul(part, where(is_big, small, one)), large), where(is_big, one, small))
+        return where(is_thin, thin, mul(part, ratio))
+
+    real = div(add(first, turned(second)), under)
+    imaginary = div(sub(second, turned(first)), under)
     imaginary = where(is_real, imaginary, neg(imaginary))
     nothing = _is_zero(large)
-    size = where(nothing, _size(b[0]), _number(1.0, large))  # what is not chosen must be finite for gradients
-    return where(nothing, div(a[0], size), real), where(nothing, div(a[1], size), imaginary)
+    size = where(nothing, _size(b[0]), one)  # what is not chosen must be finite for gradients
+    real, imaginary = where(nothing, div(a[0], size), real), where(nothing, div(a[1], size), imaginary)
+    return mul(real, back), mul(imaginary, back)
+
+
+def _divisor(x: Parts) -> tuple[Node, Node, Node, Node, Node]:
+    """Whether its real part is the larger one; the larger and the smaller part, their ratio, and what to divide by."""
+    is_real = e.le(_size(x[1]), _size(x[0]))
+    large, small = where(is_real, x[0], x[1]), where(is_real, x[1], x[0])
+    # Two infinite parts count as equal.
+    ratio = where(_is_infinite(small), mul(_sign_of(small), _sign_of(large)), div(small, large))
+    return is_real, large, small, ratio, add(large, mul(small, ratio))
+
+
+def _is_thin(small: Node, ratio: Node) -> Node:
+    """Whether a ratio that is not 0 has lost digits."""
+    least = _number(float(ratio.dtype.limits().smallest_normal), ratio)
+    return _both(lt(_size(ratio), least), e.ne(small, _number(0.0, small)))
 
 
 # --- functions of one number
 
 
-def _exp(x: Parts) -> Parts:
-    size = unary("exp", x[0])
-    return _times(size, unary("cos", x[1]), x[0], wins=True), _times(size, unary("sin", x[1]), x[0])
+def _exp(x: Parts, function: str = "exp") -> Parts:
+    return _grown(function, x[0], unary("cos", x[1]), wins=True), _grown(function, x[0], unary("sin", x[1]))
 
 
 def _expm1(x: Parts) -> Parts:
+    real, imaginary = _exp(x)
     half = unary("sin", e.scale(x[1], 0.5))
-    real = sub(_times(unary("expm1", x[0]), unary("cos", x[1]), x[0], wins=True), e.scale(mul(half, half), 2.0))
-    return where(_is_infinite(x[0]), sub(_exp(x)[0], _number(1.0, x[0])), real), _exp(x)[1]
+    is_far = _either(_is_infinite(x[0]), lt(_number(40.0, x[0]), x[0]))
+    grown = unary("expm1", where(is_far, _number(0.0, x[0]), x[0]))
+    near = sub(mul(grown, unary("cos", x[1])), e.scale(mul(half, half), 2.0))
+    return where(is_far, e.shift(real, -1.0), near), imaginary
 
 
 def _log(x: Parts) -> Parts:
@@ -265,42 +329,40 @@ def _log(x: Parts) -> Parts:
 
 def _log1p(x: Parts) -> Parts:
     one, two = _number(1.0, x[0]), _number(2.0, x[0])
-    near = _both(lt(_size(x[0]), one), lt(_size(x[1]), one))
+    # Left of -1/2 nothing is lost when 1 is added.
+    near = _both(_both(lt(_number(-0.5, one), x[0]), lt(x[0], one)), lt(_size(x[1]), one))
     exact = add(mul(x[0], add(two, x[0])), mul(x[1], x[1]))
     real, imaginary = _log((add(one, x[0]), x[1]))
     return where(near, e.scale(unary("log1p", exact), 0.5), real), imaginary
 
 
-def _scaled(function: Callable[[Parts], Parts], before: float, after: float) -> Callable[[Parts], Parts]:
+def _scaled(function: Callable[[Parts], Parts], factor: float) -> Callable[[Parts], Parts]:
     def scaled(x: Parts) -> Parts:
-        real, imaginary = function((e.scale(x[0], before), e.scale(x[1], before)))
-        return e.scale(real, after), e.scale(imaginary, after)
+        real, imaginary = function(x)
+        return e.scale(real, factor), e.scale(imaginary, factor)
 
     return scaled
 
 
 def _sqrt(x: Parts) -> Parts:
-    is_left, other = lt(x[0], _number(0.0, x[0])), _size(x[1])
-    half = e.scale(where(is_left, neg(x[0]), x[0]), 0.5)  # no absolute value: at 0 that has no slope
-    root = unary("sqrt", add(half, e.binary("hypot", half, e.scale(other, 0.5))))
-    rest = where(_is_zero(root), x[1], div(x[1], e.scale(root, 2.0)))
+    by, back = _to_middle(x), _to_middle(x, -0.5)
+    real, imaginary = mul(x[0], by), mul(x[1], by)
+    is_left = lt(real, _number(0.0, real))
+    half = e.scale(where(is_left, neg(real), real), 0.5)  # no absolute value: at 0 that has no slope
+    root = unary("sqrt", add(half, e.binary("hypot", half, e.scale(_size(imaginary), 0.5))))
+    rest = mul(where(_is_zero(root), imaginary, div(imaginary, e.scale(root, 2.0))), back)
+    root = mul(root, back)
     real, imaginary = where(is_left, _size(rest), root), where(is_left, _signed(root, x[1]), rest)
     endless = _is_infinite(x[1])
-    return where(endless, other, real), where(endless, x[1], imaginary)
+    return where(endless, _size(x[1]), real), where(endless, x[1], imaginary)
 
 
 def _sinh(x: Parts) -> Parts:
-    return (
-        _times(unary("sinh", x[0]), unary("cos", x[1]), x[0], wins=True),
-        _times(unary("cosh", x[0]), unary("sin", x[1]), x[0]),
-    )
+    return _grown("sinh", x[0], unary("cos", x[1]), wins=True), _grown("cosh", x[0], unary("sin", x[1]))
 
 
 def _cosh(x: Parts) -> Parts:
-    return (
-        _times(unary("cosh", x[0]), unary("cos", x[1]), x[0], wins=True),
-        _times(unary("sinh", x[0]), unary("sin", x[1]), x[0]),
-    )
+    return _grown("cosh", x[0], unary("cos", x[1]), wins=True), _grown("sinh", x[0], unary("sin", x[1]))
 
 
 def _tanh(x: Parts) -> Parts:
@@ -311,7 +373,7 @@ def _tanh(x: Parts) -> Parts:
     root = unary("sqrt", e.shift(mul(grown, grown), 1.0))
     real, imaginary = div(mul(mul(bend, root), grown), under), div(slope, under)
     # Far out there is nothing left of the imaginary part but an exponential.
-    tail = mul(unary("exp", e.scale(_size(x[0]), -2.0)), e.scale(unary("sin", e.scale(x[1], 2.0)), 2.0))
+    tail = mul(unary("exp", e.scale(_size(x[0]), -2.0)), e.scale(mul(unary("sin", x[1]), unary("cos", x[1])), 4.0))
     tail = where(_is_infinite(x[0]), _number(0.0, tail), tail)
     real = where(is_far, where(unary("isnan", tail), tail, _signed(one, x[0])), real)
     imaginary = where(is_far, tail, imaginary)
@@ -342,7 +404,7 @@ def _acos(x: Parts) -> Parts:
     real = e.scale(e.binary("atan2", minus[0], plus[0]), 2.0)
     real = _kept(x[0], real, math.pi / 2)
     found = real, unary("asinh", _product((plus[0], neg(plus[1])), minus)[1])
-    return _endless(x, found, lambda y: (sub(_number(math.pi / 2, y[0]), _asin_far(y)[0]), neg(_asin_far(y)[1])))
+    return _endless(x, found, lambda y: (e.binary("atan2", _size(y[1]), y[0]), neg(_asin_far(y)[1])))
 
 
 def _acosh(x: Parts) -> Parts:
@@ -384,7 +446,7 @@ def _atanh(x: Parts) -> Parts:
     is_far = _either(lt(limit, _size(size)), lt(limit, _size(x[1])))
     endless = _either(_is_infinite(x[0]), _is_infinite(x[1]))
     away = _reciprocal((where(is_far, x[0], one), where(is_far, x[1], one)))[0]
-    away = where(endless, _signed(zero, x[0]), away)
+    away = _signed(where(endless, zero, away), x[0])
     real = _kept(x[0], where(is_far, away, mul(sign, real)))
     quarter = where(unary("isnan", x[1]), x[1], _signed(_number(math.pi / 2, one), x[1]))
     return real, where(is_far, quarter, imaginary)
@@ -403,14 +465,21 @@ def _sign(x: Parts) -> Parts:
         whole = _signed(where(_is_infinite(part), _number(1.0, part), _number(0.0, part)), part)
         return where(_both(endless, eq(part, part)), whole, part)
 
-    x = shown(x[0]), shown(x[1])
+    by = _to_middle(x)
+    x = mul(shown(x[0]), by), mul(shown(x[1]), by)
     size = e.binary("hypot", *x)
     nothing = _is_zero(size)
     return (where(nothing, x[0], div(x[0], size)), where(nothing, x[1], div(x[1], size)))
 
 
 def _reciprocal(x: Parts) -> Parts:
-    return _quotient((_number(1.0, x[0]), _number(0.0, x[0])), x)
+    over = _to_middle(x)
+    is_real, large, small, ratio, under = _divisor((mul(x[0], over), mul(x[1], over)))
+    one = div(over, under)
+    rest = where(_is_thin(small, ratio), mul(small, div(one, large)), div(mul(over, ratio), under))
+    nothing = _is_zero(large)
+    real, imaginary = where(is_real, one, rest), neg(where(is_real, rest, one))
+    return where(nothing, _number(math.inf, one), real), where(nothing, _number(math.nan, one), imaginary)
 
 
 def _each(function: str) -> Callable[[Parts], Parts]:
@@ -422,11 +491,11 @@ _COMPLEX: Final[dict[str, Callable[[Parts], Parts]]] = {
     "round": _each("round"),
     "sign": _sign,
     "exp": _exp,
-    "exp2": _scaled(_exp, math.log(2.0), 1.0),
+    "exp2": lambda x: _exp((x[0], e.scale(x[1], math.log(2.0))), "exp2"),
     "expm1": _expm1,
     "log": _log,
-    "log2": _scaled(_log, 1.0, 1 / math.log(2.0)),
-    "log10": _scaled(_log, 1.0, 1 / math.log(10.0)),
+    "log2": _scaled(_log, 1 / math.log(2.0)),
+    "log10": _scaled(_log, 1 / math.log(10.0)),
     "log1p": _log1p,
     "sqrt": _sqrt,
     "rsqrt": lambda x: _reciprocal(_sqrt(x)),
