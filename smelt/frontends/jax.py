@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from smelt import dtypes
 from smelt.errors import ArgumentError, TraceError
 from smelt.formats import stablehlo
+from smelt.frontends.arguments import (
+    NUMBERS,
+    Fixed,
+    Static,
+    flat_function,
+    flattened,
+    is_array,
+    static_arguments,
+    unhashable,
+)
 from smelt.frontends.lowered import Lowered, Typed, imported_jax, tensor_of
 from smelt.graph import Index, shape_text
 from smelt.runtime import is_weak
 from smelt.tensor import Tensor, asarray, interop, wrap
 
-_NUMBERS: Final = bool | int | float | complex
-
 
 def from_jax(
     function: Callable[..., Any],
     *args: Any,
-    static: int | str | Iterable[int | str] = (),
+    static: Static = (),
     rules: stablehlo.Rules = stablehlo.XLA,
 ) -> FromJax:
     """A function that was written with JAX, as a function of tensors that `jit`, `grad` and `vmap` take.
@@ -42,12 +48,6 @@ def from_jax(
     return made
 
 
-class Fixed(NamedTuple):
-    """An argument, or a leaf of one, that the function gets as it is."""
-
-    value: Any
-
-
 class _Given(NamedTuple):
     """A leaf that is a tensor for smelt, and an array of this type for JAX."""
 
@@ -64,7 +64,7 @@ class FromJax:
         imported_jax()
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.function = function
-        self._static, self._rules = _static(function, static), rules
+        self._static, self._rules = static_arguments(function, static, "from_jax"), rules
         self._known: dict[Any, Lowered] = {}
 
     def __repr__(self) -> str:
@@ -81,9 +81,7 @@ class FromJax:
 
     def _found(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Lowered, list[Tensor]]:
         jax = imported_jax()
-        marked_args = tuple([Fixed(x) if k in self._static else x for k, x in enumerate(args)])
-        marked_kwargs = {name: Fixed(x) if name in self._static else x for name, x in kwargs.items()}
-        leaves, structure = jax.tree.flatten((marked_args, marked_kwargs), is_leaf=lambda x: type(x) is Fixed)
+        leaves, structure = flattened(jax, args, kwargs, self._static)
         given = [_given(leaf, jax) for leaf in leaves]
         # What stays as it is, by its type as well: 1 and True are equal.
         marks = [x.type if isinstance(x, _Given) else (type(x.value), x) for x in given]
@@ -91,44 +89,13 @@ class FromJax:
         try:
             known = self._known.get(key)
         except TypeError:
-            raise ArgumentError(
-                f"from_jax: an argument of {self!r} is neither an array nor hashable",
-                rule="what is no array is handed over as it is, and looked up by its value.",
-            ) from None
+            raise unhashable("from_jax") from None
         if known is None:
             types = [x.type for x in given if isinstance(x, _Given)]
             constants = [x if isinstance(x, Fixed) else None for x in given]
             known = Lowered(flat_function(self.function, structure, constants), types, self._rules)
             self._known[key] = known
         return known, [x.tensor for x in given if isinstance(x, _Given)]
-
-
-def flat_function(function: Callable[..., Any], structure: Any, constants: list[Fixed | None]) -> Callable[..., Any]:
-    """The function, of those leaves of its arguments that are arrays."""
-
-    @functools.wraps(function, updated=())
-    def flat(*arrays: Any) -> Any:
-        left = iter(arrays)
-        args, kwargs = structure.unflatten([next(left) if x is None else x.value for x in constants])
-        return function(*args, **kwargs)
-
-    return flat
-
-
-def _static(function: Callable[..., Any], static: Any) -> frozenset[int | str]:
-    """Static arguments by position and by name, whichever way they are named."""
-    items = [static] if isinstance(static, int | str) else list(static)
-    try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # not known
-        return frozenset(items)
-    found: set[int | str] = set()
-    for item in items:
-        if isinstance(item, str) and item not in names:
-            raise ArgumentError(f"from_jax: the function has no argument {item!r}", hint=f"It has {', '.join(names)}.")
-        position = names.index(item) if isinstance(item, str) else item
-        found |= {position, names[position]} if position < len(names) else {position}
-    return frozenset(found)
 
 
 def _given(leaf: Any, jax: Any) -> _Given | Fixed:
@@ -138,7 +105,7 @@ def _given(leaf: Any, jax: Any) -> _Given | Fixed:
     if isinstance(leaf, jax.Array):
         kind = Typed(leaf.shape, leaf.dtype, bool(getattr(leaf, "weak_type", False)))
         return _Given(tensor_of(leaf), kind)
-    if isinstance(leaf, _NUMBERS):
+    if isinstance(leaf, NUMBERS):
         dtype = jax.dtypes.canonicalize_dtype(np.result_type(type(leaf)))
         return _Given(
             wrap(interop.to_node(leaf, "from_jax", dtypes.as_dtype(dtype))),
@@ -147,11 +114,6 @@ def _given(leaf: Any, jax: Any) -> _Given | Fixed:
     if is_array(leaf):
         return _of_tensor(leaf if isinstance(leaf, Tensor) else asarray(leaf), jax)
     return Fixed(leaf)
-
-
-def is_array(leaf: Any) -> bool:
-    """Whether JAX and smelt take a leaf of an argument for an array."""
-    return isinstance(leaf, _NUMBERS) or hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
 
 
 def _of_tensor(x: Tensor, jax: Any) -> _Given:

@@ -89,7 +89,7 @@ class Lowered:
 
         def forward(*arrays: Any) -> Any:
             def by_moving(*chosen: Any) -> list[Any]:
-                return self._floats_of(_merged(arrays[:count], moving, chosen))
+                return self._floats_of(merged(arrays[:count], moving, chosen))
 
             return jax.jvp(by_moving, tuple([arrays[k] for k in moving]), tuple(arrays[count:]))[1]
 
@@ -126,7 +126,7 @@ class Lowered:
 
         def back(*arrays: Any) -> Any:
             def by_floats(*chosen: Any) -> list[Any]:
-                return self._floats_of(_merged(arrays[:count], floats, chosen))
+                return self._floats_of(merged(arrays[:count], floats, chosen))
 
             _, pull = jax.vjp(by_floats, *(arrays[k] for k in floats))
             return pull(list(arrays[count:]))
@@ -135,7 +135,7 @@ class Lowered:
         return Lowered(back, [*self._types, *results], self._rules)
 
 
-def _merged(arrays: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -> list[Any]:
+def merged(arrays: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -> list[Any]:
     """Arrays with others in some places."""
     merged = list(arrays)
     for k, array in zip(places, chosen, strict=True):
@@ -161,7 +161,7 @@ def _written(
     large = [k for k, x in enumerate(closed.consts) if getattr(x, "nbytes", 0) >= _LARGE]
 
     def with_constants(constants: Sequence[Any], *arrays: Any) -> Any:
-        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, _merged(closed.consts, large, constants)))(*arrays)
+        return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, merged(closed.consts, large, constants)))(*arrays)
 
     constants = [closed.consts[k] for k in large]
     traced = jax.jit(with_constants, keep_unused=True).trace(constants, *arguments)

@@ -13,6 +13,8 @@ from smelt.runtime.tracing import (
     Narrowed,
     Placeholder,
     Trace,
+    as_number,
+    as_tensor,
     assert_sizes,
     batching,
     counted,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from smelt.derive import Stopped
 from smelt.dtypes import DType, float64, int64, uint32
 from smelt.errors import Location, TraceError, user_location
-from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, build, make, product_of, topological
+from smelt.graph import CONTROL, VIEWS, Index, IndexLike, Node, Op, Shape, alias, build, make, product_of, topological
 from smelt.runtime.state import GOLDEN, current
 from smelt.runtime.storage import host_leaf, next_serial
 
@@ -91,6 +91,28 @@ def is_weak(node: Node) -> bool:
     return known[node] == _WEAK
 
 
+class _Number:
+    """What an alias says of a scalar: whether it takes the dtype of what it meets, as Python numbers do."""
+
+    __slots__ = ("weak",)
+
+    def __init__(self, weak: bool) -> None:
+        self.weak = weak
+
+
+_NUMBER, _TENSOR = _Number(True), _Number(False)
+
+
+def as_number(node: Node) -> Node:
+    """A scalar that `is_weak`, whatever it was computed from."""
+    return alias(node, _NUMBER)
+
+
+def as_tensor(node: Node) -> Node:
+    """A scalar that is none."""
+    return alias(node, _TENSOR)
+
+
 def note_narrowed(node: Node, dtype: DType, name: str) -> None:
     """Note that a number that `is_weak` is cast to an integer dtype, in which it must fit."""
     trace = current_trace()
@@ -112,6 +134,8 @@ def _weakness(node: Node, known: dict[Node, int]) -> int:
         return _CONSTANT
     if node.op is Op.LEAF:
         return _WEAK if isinstance(node.attribute, Placeholder) and node.attribute.weak else _STRONG
+    if node.op is Op.ALIAS and isinstance(node.attribute, _Number):
+        return _WEAK if node.attribute.weak else _STRONG
     if node.leaf is not None:  # it has been computed, and what is below it does not count
         return _STRONG
     if counted(node) is not None:

@@ -101,6 +101,146 @@ def test_under_jit_grad_and_vmap(name: str) -> None:
     check(jax.jit(jax.vmap(slope))(batch), sm.vmap(mine)(sm.asarray(batch)), 5e-5)
 
 
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "custom_vjp"])
+def test_forward_derivatives(name: str) -> None:
+    function, x, change, batch = FUNCTIONS[name], draw(4, 5), draw(4, 5), draw(3, 4, 5)
+    exported = sm.to_jax(function)
+    value, wanted = sm.jvp(function, (sm.asarray(x),), (sm.asarray(change),))
+    found = jax.jit(lambda x, change: jax.jvp(exported, (x,), (change,)))(x, change)
+    check(found, (value, wanted), 5e-5)
+    _, pushed = jax.linearize(exported, x)
+    check(pushed(change), wanted, 5e-5)
+    rows = sm.vmap(lambda change: sm.jvp(function, (sm.asarray(x),), (change,))[1])(sm.asarray(batch))
+    check(jax.jit(jax.vmap(pushed))(batch), rows, 5e-5)
+    # A gradient through the change.
+    slope = jax.grad(loss(lambda x: jax.jvp(exported, (x,), (change,))[1], jnp))
+    mine = sm.grad(loss(lambda x: sm.jvp(function, (x,), (sm.asarray(change),))[1], sm))
+    check(jax.jit(slope)(x), mine(sm.asarray(x)), 2e-4)
+
+
+@pytest.mark.parametrize("name", ["sine", "attention", "layer norm", "scan", "checkpoint", "batched"])
+def test_matrices_of_derivatives(name: str) -> None:
+    function, x = FUNCTIONS[name], draw(4, 5)
+    exported, wanted = sm.to_jax(function), sm.jacobian(function)(sm.asarray(x))
+    check(jax.jit(jax.jacfwd(exported))(x), wanted, 5e-5)
+    check(jax.jit(jax.jacrev(exported))(x), wanted, 5e-5)
+    second = sm.hessian(loss(function, sm))(sm.asarray(x))
+    check(jax.jit(jax.hessian(loss(exported, jnp)))(x), second, 1e-3)
+
+
+def test_only_what_changes_is_pushed_forward() -> None:
+    def function(x: Any, k: Any, y: Any) -> Any:
+        return {"product": x * y, "place": k + 1, "picked": x[k]}
+
+    exported, k, change = sm.to_jax(function), np.int32(2), draw(3)
+    x, y = draw(3), draw(3)
+    _, found = jax.jvp(lambda x: exported(x, k, y), (x,), (change,))
+    _, wanted = jax.jvp(lambda x: {"product": x * y, "place": jnp.int32(3), "picked": x[2]}, (x,), (change,))
+    assert found["place"].dtype == jax.dtypes.float0
+    for name in ("product", "picked"):
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-6)
+
+
+def test_own_gradients_in_loops_batches_and_checkpoints_of_jax() -> None:
+    exported, x = sm.to_jax(clipped), draw(3, 4)
+
+    def rolled(step: Any) -> Any:
+        return lambda x: jax.lax.scan(lambda h, _: (step(h), h.sum()), x, None, length=3)[0].sum()
+
+    def by_hand(x: Any) -> Any:
+        values = [x, x**2, x**4]
+        slope = np.ones_like(x)
+        for value in reversed(values):
+            slope = np.clip(2 * value * slope, -1, 1)
+        return slope
+
+    for step in (exported, jax.checkpoint(exported), jax.jit(exported), jax.vmap(exported)):
+        np.testing.assert_allclose(jax.jit(jax.grad(rolled(step)))(x), by_hand(x), rtol=1e-5)
+        np.testing.assert_allclose(jax.vmap(jax.grad(rolled(step)))(x[:, None])[:, 0], by_hand(x), rtol=1e-5)
+    with pytest.raises(sm.errors.ArgumentError, match="has no forward derivative"):
+        jax.jvp(exported, (x,), (x,))
+
+
+def test_what_is_linear_is_transposed() -> None:
+    w, x = draw(4, 3), draw(4)
+    exported = sm.to_jax(lambda x: x @ sm.asarray(w))
+    (found,) = jax.linear_transpose(exported, x)(draw(3) * 0 + 2)
+    np.testing.assert_allclose(found, w.sum(1) * 2, rtol=1e-5)
+    (back,) = jax.linear_transpose(jax.vjp(exported, x)[1], x[:3])((x,))
+    np.testing.assert_allclose(back, x @ w, rtol=1e-5)
+    with pytest.raises(sm.errors.TraceError, match="what is transposed is linear"):
+        jax.linear_transpose(sm.to_jax(lambda x: x * x), x)(x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [(dtype, n) for dtype in ("bfloat16", "float16", "float32", "complex64") for n in (2.0, 3)] + [("int8", 3)],
+)
+def test_numbers_of_python_take_the_dtype_of_what_they_meet(dtype: str, number: Any) -> None:
+    def function(x: Any, n: Any) -> Any:
+        return x * n, n + 1, 2 * (n * n) - x[0]
+
+    x = jnp.arange(3).astype(dtype)
+    exported = sm.to_jax(function)
+    for call, plain in ((exported, function), (jax.jit(exported), jax.jit(function))):
+        found, wanted = call(x, number), plain(x, jnp.asarray(number))
+        assert [(a.dtype, a.weak_type) for a in found] == [(b.dtype, b.weak_type) for b in wanted]
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_numbers_of_python_have_derivatives() -> None:
+    exported, x = sm.to_jax(lambda x, n: (x * n).sum() * n), jnp.arange(3, dtype=jnp.bfloat16)
+    slope = jax.grad(exported, argnums=(0, 1))(x, 2.0)
+    wanted = jax.grad(lambda x, n: (x * n).sum() * n, argnums=(0, 1))(x, 2.0)
+    assert [(a.dtype, a.tolist()) for a in slope] == [(b.dtype, b.tolist()) for b in wanted]
+    assert jax.grad(sm.to_jax(lambda n: 3 * n**2))(2.0) == 12
+    with jax.enable_x64(True):
+        assert jax.jvp(sm.to_jax(lambda n: n / 3), (1.0,), (1.0,))[1] == 1 / 3
+        assert sm.to_jax(lambda n: n / 3)(1.0) == 1 / 3
+        assert sm.to_jax(lambda x, n: x / n)(jnp.float32(1), 3.0).dtype == jnp.float32
+
+
+def test_keys_of_jax() -> None:
+    def function(key: Any, x: Any) -> Any:
+        return x + sm.random.uniform(x.shape, key=key)
+
+    exported, x = sm.to_jax(function), draw(3)
+    for seed in (0, 7):
+        key = jax.random.key(seed)
+        wanted = function(sm.asarray(np.asarray(jax.random.key_data(key))), sm.asarray(x)).numpy()
+        for given in (key, jax.random.key_data(key), jax.random.PRNGKey(seed)):
+            np.testing.assert_array_equal(jax.jit(exported)(given, x), wanted)
+            np.testing.assert_array_equal(exported(given, x), wanted)
+    keys = jax.random.split(jax.random.key(3), 4)
+    rows = jax.vmap(exported, in_axes=(0, None))(keys, x)
+    np.testing.assert_array_equal(rows[2], exported(keys[2], x))
+    assert jax.grad(lambda x: exported(keys[0], x).sum())(x).tolist() == [1, 1, 1]
+    with pytest.raises(sm.errors.ArgumentError, match=r"of the kind rbg[\s\S]*impl=.threefry2x32"):
+        exported(jax.random.key(0, impl="rbg"), x)
+
+
+def test_static_arguments() -> None:
+    seen = []
+
+    @sm.to_jax(static=("size", 2))
+    def function(x: Any, size: int, flag: bool = False) -> Any:
+        seen.append((size, flag))
+        return x.reshape(size, -1) if flag is False else x
+
+    x = draw(6)
+    assert function(x, 2).shape == (2, 3) and function(x, size=3).shape == (3, 2)
+    assert jax.jit(function, static_argnums=(1, 2))(x, 2, True).shape == (6,)
+    assert jax.vmap(lambda x: function(x, 2))(x[None]).shape == (1, 2, 3)
+    assert set(seen) == {(2, False), (3, False), (2, True)} and all(type(size) is int for size, _ in seen)
+    with pytest.raises(sm.errors.ArgumentError, match="no argument 'length'"):
+        sm.to_jax(lambda x, size: x, static="length")
+    with pytest.raises(sm.errors.ArgumentError, match=r"no static_argnums=[\s\S]*Write static=1"):
+        sm.to_jax(lambda x, size: x, static_argnums=1)
+    with pytest.raises(sm.errors.ArgumentError, match="neither an array nor hashable"):
+        function(x, [2])
+
+
 def test_outside_of_jit_and_to_higher_orders() -> None:
     function = FUNCTIONS["sine"]
     exported = sm.to_jax(function)
@@ -113,8 +253,10 @@ def test_there_and_back_again() -> None:
         return jnp.tanh(x).sum(0)
 
     x = draw(3, 2)
-    np.testing.assert_allclose(sm.to_jax(sm.from_jax(function))(x), function(x), rtol=1e-6)
-    np.testing.assert_allclose(sm.from_jax(sm.to_jax(lambda x: sm.tanh(x).sum(0)))(x), function(x), rtol=1e-6)
+    np.testing.assert_allclose(sm.to_jax(sm.from_jax(function))(x), function(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        sm.from_jax(sm.to_jax(lambda x: sm.tanh(x).sum(0)))(x), function(x), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_several_arguments_of_all_kinds() -> None:
