@@ -6,6 +6,7 @@ Loops and branches are simplified with it: their bodies like any graph, and what
 - A state that every iteration gives on as it is, is a constant.
 - A source that takes no memory (a number, a count, a scalar of the call, views of these) is put into the bodies.
 - A branch on a number is the body that it chooses.
+- A loop does nothing that can be done after it for all iterations at once (`lighter.py`).
 - A loop that another one repeats and adds to, as the way back of a gradient does, runs once for both.
 """
 
@@ -15,6 +16,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from smelt.compiler.clamped import compare_clamped
+from smelt.compiler.lighter import lightened
 from smelt.compiler.trace import Argument
 from smelt.graph import (
     CONTROL,
@@ -51,7 +53,11 @@ def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
         roots = rewrite(rewritten(roots, _written_out))
     roots = compare_clamped(roots, _is_free)
     bodies = any(node.op in CONTROL for node in order)
-    return _simple_bodies(roots, functools.partial(simplify, plan=plan)) if bodies else roots
+    if not bodies:
+        return roots
+    roots = _simple_bodies(roots, functools.partial(simplify, plan=plan))
+    lighter = lightened(roots)
+    return roots if lighter == roots else simplify(lighter)
 
 
 def _written_out(node: Node, same: Node) -> Node:

@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.derive.custom import stand_in
 from smelt.derive.moves import Parts, cut, filled
-from smelt.derive.sums import factors, pays, summed
+from smelt.derive.sums import afterwards, summed
 from smelt.dtypes import int64
 from smelt.errors import GradientError
 from smelt.graph import (
@@ -45,7 +45,7 @@ def _like(nodes: Iterable[Node], skipped: int = 0) -> list[Node]:
     return [stand_in(node.dtype, node.shape[skipped:]) for node in nodes]
 
 
-def _body(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Node, ...]:
+def closed_over(roots: Sequence[Node], inputs: Sequence[Node]) -> tuple[Node, ...]:
     """A closed graph, whose parameters are numbered in the order of the inputs."""
     return tuple(substituted(roots, {x: parameter(k, x.dtype, x.shape) for k, x in enumerate(inputs)}))
 
@@ -89,11 +89,11 @@ def loop_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_bac
     slices, stacked = [*own_states, *own_xs, *own_ys], [*kept, *xs, *(given[k] for k in ys)]
     later, more = list[int](), list[Node]()
     if old.length != 1:
-        later, more = _afterwards(for_constants, [*slices, *for_xs], own_constants, _chosen(constants, adding))
+        later, more = afterwards(for_constants, [*slices, *for_xs], own_constants, _chosen(constants, adding))
     along = [k for k in range(len(adding)) if k not in later]
     sums = _like(_chosen(for_constants, along))
     added = [build.add(total, for_constants[k]) for total, k in zip(sums, along, strict=True)]
-    body = _body([*for_states, *added, *for_xs, *more], [*own_cts, *sums, *own_constants, *slices, step])
+    body = closed_over([*for_states, *added, *for_xs, *more], [*own_cts, *sums, *own_constants, *slices, step])
     at = len(moving) + len(along)
     attribute = old._replace(body=body, states=at, xs=len(stacked), reverse=not old.reverse)
     results = values_of(attribute, [*first, *filled([None] * len(sums), sums), *constants, *stacked])
@@ -118,26 +118,15 @@ def _states_before(node: Node) -> list[Node]:
         kept = dict(zip(missing, again[len(old.body) :], strict=True))
     for k, state in enumerate(states):
         if k not in kept:
-            first, after = build.reshape(state, (1, *state.shape)), given[old.body[k]]
-            joined = build.concat([after, first] if old.reverse else [first, after], 0)
-            kept[k] = cut(joined, 0, 1 if old.reverse else 0, after.shape[0])
+            kept[k] = before(state, given[old.body[k]], old.reverse)
     return [kept[k] for k in range(old.states)]
 
 
-def _afterwards(
-    terms: Sequence[Node], there: Sequence[Node], unchanging: Sequence[Node], constants: Sequence[Node]
-) -> tuple[list[int], list[Node]]:
-    """Which terms of constants are summed up after the loop, and which of their factors it has to give out for that."""
-    later, more = list[int](), list[Node]()
-    needed = [list(dict.fromkeys(factors(term))) for term in terms]
-    for k in sorted(range(len(terms)), key=lambda k: -len(needed[k])):  # sums may use what products have stacked
-        if any(factor in unchanging for factor in needed[k]):
-            continue
-        new = [factor for factor in needed[k] if factor not in there and factor not in more]
-        if len(new) < len(needed[k]) and all(pays(factor, constants[k]) for factor in new):
-            later.append(k)
-            more += new
-    return later, more
+def before(first: Node, after: Node, reverse: bool) -> Node:
+    """A state before each iteration, from the first one and what is stacked of it after each."""
+    first = build.reshape(first, (1, *first.shape))
+    joined = build.concat([after, first] if reverse else [first, after], 0)
+    return cut(joined, 0, 1 if reverse else 0, after.shape[0])
 
 
 def branch_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_back: PullBack) -> Parts:
@@ -149,7 +138,7 @@ def branch_back(node: Node, given: Mapping[int, Node], wanted: Set[Node], pull_b
     bodies: list[tuple[Node, ...]] = []
     for body in node.attribute:
         found = pull_back(_chosen(open_body(body, own), list(given)), cotangents, inputs)
-        bodies.append(_body(filled(found, inputs), [*own, *cotangents]))
+        bodies.append(closed_over(filled(found, inputs), [*own, *cotangents]))
     results = values_of(Branch(*bodies), [predicate, *operands, *given.values()])
     return list(zip(_chosen(operands, chosen), results, strict=True))
 
@@ -192,8 +181,8 @@ def loop_forward(node: Node, tangents: Sequence[Node | None], push_forward: Push
     inputs += own[len(node.sources) :]  # the number of the iteration
     all_roots = [*roots[: old.states], *pushed[: len(states)], *roots[old.states :], *pushed[len(states) :]]
     attribute = old._replace(
-        body=_body(all_roots, inputs),
-        test=None if old.test is None else _body(open_body(old.test, own[:first]), inputs),
+        body=closed_over(all_roots, inputs),
+        test=None if old.test is None else closed_over(open_body(old.test, own[:first]), inputs),
         states=old.states + len(states),
         constants=old.constants + len(constants),
         xs=old.xs + len(xs),
@@ -213,7 +202,7 @@ def branch_forward(node: Node, tangents: Sequence[Node | None], push_forward: Pu
     pushed = [push_forward(roots, given) for roots in opened]
     chosen = [k for k in range(len(opened[0])) if any(found[k] is not None for found in pushed)]
     bodies = [
-        _body(filled(_chosen(found, chosen), _chosen(roots, chosen)), [*own, *moving])
+        closed_over(filled(_chosen(found, chosen), _chosen(roots, chosen)), [*own, *moving])
         for found, roots in zip(pushed, opened, strict=True)
     ]
     return dict(zip(chosen, values_of(Branch(*bodies), [predicate, *operands, *changes.values()]), strict=True))
@@ -257,7 +246,7 @@ def loop_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
     ]
     # What is scanned has its batch axis after the one that is cut.
     sources[first:] = [_swapped(x) if k in apart else x for k, x in enumerate(sources[first:], first)]
-    results = values_of(old._replace(body=_body(full, inputs), test=_body(tests, inputs) or None), sources)
+    results = values_of(old._replace(body=closed_over(full, inputs), test=closed_over(tests, inputs) or None), sources)
     differing = [k in apart if k < old.states else found[k] is not None for k in range(len(results))]
     return {k: _whole(k, value, old.states, differing[k], size) for k, value in enumerate(results)}
 
@@ -287,7 +276,7 @@ def branch_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, 
     if choice is not None:
         both = zip(*(substituted(body, dict(zip(inputs, sources, strict=True))) for body in bodies), strict=True)
         return {k: _kept(choice, a, b) for k, (a, b) in enumerate(both)}
-    return dict(enumerate(values_of(Branch(*(_body(body, inputs) for body in bodies)), [predicate, *sources])))
+    return dict(enumerate(values_of(Branch(*(closed_over(body, inputs) for body in bodies)), [predicate, *sources])))
 
 
 def _spread(x: Node, size: IndexLike) -> Node:
@@ -347,7 +336,7 @@ def host_batched(node: Node, batched: Sequence[Node | None], size: IndexLike, ba
     same = [k for k, x in enumerate(batched) if x is None]
     apart = [k for k, x in enumerate(batched) if x is not None]
     own = _like(node.sources)
-    body = _body(values_of(node.attribute, own), _chosen(own, [*same, *apart]))
+    body = closed_over(values_of(node.attribute, own), _chosen(own, [*same, *apart]))
     sources = [*_chosen(node.sources, same), *(x for x in batched if x is not None)]
     return dict(enumerate(values_of(Loop(body, None, 0, len(same), len(apart), size), sources)))
 

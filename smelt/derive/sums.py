@@ -7,7 +7,7 @@ whole matrix is read and written each time, and rounded in its own type.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from smelt.derive.moves import total, wide
 from smelt.graph import Node, Op, build, with_sources
@@ -50,9 +50,25 @@ def _unrounded(x: Node) -> Node:
     return x.sources[0] if x.op is Op.CAST and x.sources[0].dtype.is_float else x
 
 
-def pays(factor: Node, constant: Node) -> bool:
+def _pays(factor: Node, constant: Node) -> bool:
     """Whether writing a factor at each iteration is less work than changing a sum of the size of a constant."""
     sizes = [[size for size in node.shape if isinstance(size, int)] for node in (factor, constant)]
     if len(sizes[0]) < factor.rank or len(sizes[1]) < constant.rank:
         return False
     return math.prod(sizes[0]) <= math.prod(sizes[1])
+
+
+def afterwards(
+    terms: Sequence[Node], there: Sequence[Node], unchanging: Sequence[Node], constants: Sequence[Node]
+) -> tuple[list[int], list[Node]]:
+    """Which terms of constants are summed up after the loop, and which of their factors it has to give out for that."""
+    later, more = list[int](), list[Node]()
+    needed = [list(dict.fromkeys(factors(term))) for term in terms]
+    for k in sorted(range(len(terms)), key=lambda k: -len(needed[k])):  # sums may use what products have stacked
+        if any(factor in unchanging for factor in needed[k]):
+            continue
+        new = [factor for factor in needed[k] if factor not in there and factor not in more]
+        if len(new) < len(needed[k]) and all(_pays(factor, constants[k]) for factor in new):
+            later.append(k)
+            more += new
+    return later, more
