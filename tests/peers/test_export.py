@@ -9,6 +9,7 @@ import pytest
 
 import smelt as sm
 from smelt.errors import DTypeError, TraceError
+from tests.formats.stablehlo import windowed
 from tests.formats.stablehlo.exported import SPECS, calls, results, whole
 from tests.formats.stablehlo.whole_programs import COMPLEX, EXAMPLES, GPT, SYMBOLIC, TOKENS, tensors
 from tests.ops.spec import OpSpec
@@ -69,6 +70,23 @@ def test_complex_arguments_and_results_in_xla(name: str) -> None:
     function, args = COMPLEX[name]
     text = sm.stablehlo.export(function, *args)
     close(run(text, [x.numpy() for x in args]), whole(function(*args)))
+
+
+_WINDOWED = {
+    **{f"convolution {seed}": windowed.convolution(seed) for seed in range(40)},
+    **{f"pooling {seed}": windowed.pooling(seed) for seed in range(40)},
+    **windowed.NEARLY,
+}
+
+
+@pytest.mark.by_turns(4)
+@pytest.mark.parametrize("name", _WINDOWED)
+def test_convolutions_and_pooling_in_xla(name: str) -> None:
+    from tests.peers.in_xla import run
+
+    case = _WINDOWED[name]
+    given = [sm.asarray(x) for x in case.args]
+    close(run(sm.stablehlo.export(case.function, *given), case.args), results(case.function(*given)))
 
 
 def test_weights_as_arguments() -> None:

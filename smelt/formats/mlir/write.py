@@ -29,6 +29,7 @@ from smelt.formats.mlir.tree import (
 )
 
 _TIGHT: Final = re.compile(r"(?<=\() | (?=[),])")  # the spaces between words that nobody writes
+_BRACKETS: Final = re.compile(r"(?<=\[) | (?=[\],])|(?<=\]) | (?=\[)|(?<=x) |(?<=>) ")
 
 
 def write(module: Module) -> str:
@@ -291,6 +292,33 @@ def _complex(operation: Operation) -> str | None:
     return f"{operation.name} {', '.join(operation.operands)} : {whole}"
 
 
+_WINDOW: Final = {
+    "stride": "window_strides",
+    "pad": "padding",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
+    "reverse": "window_reversal",
+}
+
+
+def _convolution(operation: Operation) -> str | None:
+    rest = dict(operation.attributes)
+    numbers, parts = rest.pop("dimension_numbers", None), list[str]()
+    for name, own in _WINDOW.items():
+        value = rest.pop(own, None)
+        if isinstance(value, Array):
+            parts.append(f"{name} = [{', '.join(map(attribute, value.values))}]")
+        elif isinstance(value, Dense) and value.type.element == "i64" and not value.splat:
+            parts.append(f"{name} = {dense.text(value)}")
+        elif value is not None:
+            return None
+    if not isinstance(numbers, Coded) or not numbers.words:
+        return None
+    shown = _BRACKETS.sub("", " ".join(numbers.words))
+    head = f"{operation.name}({', '.join(operation.operands)}) dim_numbers = {shown}, window = {{{', '.join(parts)}}}"
+    return f"{head}{_after(rest)} : {_functional(operation)}"
+
+
 def _slice(operation: Operation) -> str | None:
     parts = [operation.attributes.get(name) for name in ("start_indices", "limit_indices", "strides")]
     if len(operation.attributes) != 3 or not all(isinstance(part, Array) for part in parts):
@@ -330,6 +358,7 @@ def _constraint(operation: Operation) -> str | None:
 
 _OWN: Final = {
     "stablehlo.constant": _constant,
+    "stablehlo.convolution": _convolution,
     "stablehlo.iota": _iota,
     "stablehlo.compare": _compare,
     "stablehlo.complex": _complex,

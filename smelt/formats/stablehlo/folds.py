@@ -22,7 +22,6 @@ from smelt.graph import (
     least,
     pairs,
     scan_start,
-    size_of,
 )
 
 
@@ -168,16 +167,9 @@ def _joined(x: Node, axes: Sequence[int]) -> Node:
 
 
 def windows(x: Node, sizes: Sequence[int], steps: Sequence[int], dilations: Sequence[int]) -> Node:
-    """All windows: the axes count them, and as many new axes behind these have their elements."""
-    spans = []
-    for size, step, dilation, length in zip(sizes, steps, dilations, x.shape, strict=True):
-        # A window of one element needs no axis of its own for that.
-        count = size_of((length - 1) // step + 1) if length else 0
-        spans.append((0, count, step) if size == 1 and (step == 1 or isinstance(length, int)) else None)
-        del dilation
-    x = build.slice_(x, [span or (0, length, 1) for span, length in zip(spans, x.shape, strict=True)])
-    for axis, (size, step, dilation, span) in enumerate(zip(sizes, steps, dilations, spans, strict=True)):
-        x = build.reshape(x, (*x.shape, 1)) if span else build.window(x, axis, size, step, dilation)
+    """All windows: the axes count them, and new axes behind these have their elements, unless that is all of them."""
+    for axis, (size, step, dilation) in enumerate(zip(sizes, steps, dilations, strict=True)):
+        x = x if size == step == 1 else build.window(x, axis, size, step, dilation)
     return x
 
 
@@ -234,7 +226,7 @@ def reduce_windows(call: Call, xs: Sequence[Node], inits: Sequence[Node], body: 
         if not _fits(x, fixed, dilations):
             return [build.broadcast_to(init, call.type(k)[1]) for k, init in enumerate(inits)]
         wide.append(windows(x, fixed, steps, dilations))
-    return list(fold_axes(call, wide, inits, body, range(rank, 2 * rank)))
+    return list(fold_axes(call, wide, inits, body, range(rank, wide[0].rank)))
 
 
 def _running(

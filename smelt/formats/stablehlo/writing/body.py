@@ -99,6 +99,12 @@ def integers(values: Iterable[int]) -> Array:
     return Array("i64", tuple(values))
 
 
+def pairs_of(values: Sequence[tuple[int, int]]) -> Dense:
+    """`dense<[[low, high], …]>`, a pair of int64 for each axis."""
+    data = b"".join(n.to_bytes(8, "little", signed=True) for pair in values for n in pair)
+    return Dense(Ranked((len(values), 2), "i64"), False, data)
+
+
 def word(kind: str, name: str) -> Coded:
     """One of an enumeration: `#stablehlo<kind NAME>`."""
     return Coded("#stablehlo", (), (kind, name))

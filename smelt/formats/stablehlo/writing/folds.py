@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from smelt.dtypes import DType, compute_dtype
-from smelt.formats.mlir import Coded, Dense, Ranked
-from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
-from smelt.graph import Node, identity, label_sizes
+from smelt.formats.mlir import Attribute, Coded
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, pairs_of, refuse
+from smelt.graph import Node, Shape, Window, identity, label_sizes
 
 _COMBINED: Final = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
 _BOOLS: Final = {"max": "or", "min": "and"}
@@ -51,20 +51,26 @@ def scan(body: Body, node: Node, x: Value) -> Value:
         raise refuse(node, "a running reduction along an axis whose size is not known")
     if 0 in x.shape:
         return x
-    ones = [1] * x.rank
-    sizes = [size if k == axis else 1 for k in range(x.rank)]
-    pads = [n for k in range(x.rank) for n in ((size - 1 if k == axis else 0), 0)]
-    attributes = {
-        "window_dimensions": integers(sizes),
-        "window_strides": integers(ones),
-        "base_dilations": integers(ones),
-        "window_dilations": integers(ones),
-        "padding": Dense(Ranked((x.rank, 2), "i64"), False, b"".join(n.to_bytes(8, "little") for n in pads)),
+    windows = [Window(k, size if k == axis else 1, 1, 1) for k in range(x.rank)]
+    pads = [(size - 1 if k == axis else 0, 0) for k in range(x.rank)]
+    return fold_windows(body, op, x, windows, pads, x.shape)
+
+
+def fold_windows(
+    body: Body, op: str, x: Value, windows: Sequence[Window], pads: Sequence[tuple[int, int]], shape: Shape
+) -> Value:
+    """Windows along each axis, of a tensor that is padded with what changes nothing, each folded to one element."""
+    attributes: dict[str, Attribute] = {
+        "window_dimensions": integers([window.size for window in windows]),
+        "window_strides": integers([window.step for window in windows]),
+        "base_dilations": integers([1] * x.rank),
+        "window_dilations": integers([window.dilation for window in windows]),
+        "padding": pairs_of(pads),
     }
     function = combining(op, x.dtype)
     region = body.region([(x.dtype, ())] * 2, lambda inner, a, b: [function(inner, a, b)])
     start = body.constant(identity(op, x.dtype), x.dtype)
-    [found] = body.ops("reduce_window", [x, start], [(x.dtype, x.shape)], attributes, [region])
+    [found] = body.ops("reduce_window", [x, start], [(x.dtype, shape)], attributes, [region])
     return found
 
 

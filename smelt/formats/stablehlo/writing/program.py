@@ -11,6 +11,7 @@ from smelt.formats.mlir import Argument, Array, Attribute, Block, Function, Modu
 from smelt.formats.stablehlo.writing import elementwise
 from smelt.formats.stablehlo.writing.body import I32, I64, Body, Value, number, refuse, variable_of
 from smelt.formats.stablehlo.writing.table import RULES, name_of
+from smelt.formats.stablehlo.writing.windows import found_again, standing_for
 from smelt.graph import (
     CONTROL,
     Index,
@@ -171,6 +172,7 @@ class Graph:
 
     def values(self, roots: Sequence[Node]) -> list[Value]:
         """The values of some nodes, after all that they need."""
+        roots = found_again(roots)
         for node in topological(roots, known=self.known, reads=_reads):
             if not _is_number(node):  # which is written where it is first read
                 self.known[node] = self._written(node)
@@ -188,6 +190,9 @@ class Graph:
         return found
 
     def _written(self, node: Node) -> Value | list[Value]:
+        whole = standing_for(node)
+        if whole is not None:
+            return whole.write(self.body, node, [self.value(source) for source in whole.sources])
         if node.op is Op.LEAF or node.leaf is not None:
             leaf = node.leaf or node
             if not hasattr(leaf.attribute, "numpy"):
@@ -228,6 +233,9 @@ def _is_number(node: Node) -> bool:
 
 
 def _reads(node: Node) -> Sequence[Node]:
+    whole = standing_for(node)
+    if whole is not None:
+        return whole.sources
     return () if node.leaf is not None or _is_number(node) else node.sources
 
 
