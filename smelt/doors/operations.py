@@ -282,6 +282,11 @@ class HostCall:
     text: str | None  # of a C function; None: Python
 
     @property
+    def name(self) -> str:
+        """That of the operation."""
+        return self.op.name
+
+    @property
     def batched(self) -> Callable[..., list[Node]] | None:
         """How a batch is computed at once, if the operation says so."""
         return None if self.op._batching is None else self.op.batched

@@ -7,6 +7,7 @@ such operations in their turn. What StableHLO cannot say, as calls of Python, sm
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -36,6 +37,9 @@ from smelt.tensor import Tensor, asarray, creation, realize, wrap
 from smelt.transform import jvp, vjp, vmap
 
 _KEYS: Final = "threefry2x32"
+
+
+_CALLS_PYTHON: Final = re.compile(r'stablehlo\.custom_call @"?smelt\.')
 
 
 def to_jax(function: Callable[..., Any] | None = None, *, static: Static = (), **others: Any) -> Callable[..., Any]:
@@ -159,7 +163,7 @@ class Exported:
             text = stablehlo.export(flat, *samples, weights="inline")
         except UnsupportedOp:
             return found[-1]
-        if "stablehlo.custom_call @smelt." in text:
+        if _CALLS_PYTHON.search(text):
             return found[-1]  # text has calls of Python by names that XLA does not know
         if len(mlir.parse(text).functions["main"].arguments) != len(types):
             raise TraceError(

@@ -179,6 +179,27 @@ class Hosted(NamedTuple):
     types: tuple[tuple[DType, tuple[IndexLike, ...]], ...]
 
 
+class Named(NamedTuple):
+    """What a call of Python's is found again by in another process: the attribute `named` of its function, where that
+    has one. Complex sources and values come in two parts.
+    """
+
+    name: str
+    options: tuple[tuple[str, int], ...]
+    sources: tuple[bool, ...]  # which are complex
+    values: tuple[bool, ...]
+
+
+def host_name(function: Any) -> str:
+    """What a call of Python's is called where it is shown: what is wrapped counts."""
+    named: Named | None = getattr(function, "named", None)
+    if named is not None:
+        return named.name
+    while getattr(function, "function", None) is not None:
+        function = function.function
+    return str(getattr(function, "__name__", "") or getattr(function, "name", "") or type(function).__name__)
+
+
 class Function(NamedTuple):
     """Which kinds an elementwise function takes, and what it gives.
 

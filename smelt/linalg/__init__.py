@@ -8,6 +8,7 @@ everything has derivatives, of any order and direction, and batches.
 import sys
 from typing import TYPE_CHECKING
 
+from smelt.linalg.hosted import by_name as by_name
 from smelt.linalg.norms import matrix_norm, matrix_power
 from smelt.linalg.products import cross, diagonal, trace
 from smelt.linalg.solving import SlogdetResult, cholesky, det, inv, slogdet, solve, solve_triangular

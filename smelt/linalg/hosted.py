@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from smelt.dtypes import DType
 from smelt.errors import LinearAlgebraError
-from smelt.graph import Hosted, IndexLike, Node, Shape, build, items, pairs, values_of
+from smelt.graph import Hosted, IndexLike, Named, Node, Shape, build, items, pairs, values_of
 from smelt.tensor import Tensor, wrap
 
 Array = NDArray[Any]
@@ -118,6 +118,12 @@ class Routine:
         given = [part for both, value in whole for part in ((value.real, value.imag) if both else (value,))]
         return [np.ascontiguousarray(value, dtype).reshape(shape) for value, shape in zip(given, shapes, strict=True)]
 
+    @property
+    def named(self) -> Named:
+        """What it is in texts, where `by_name` finds it."""
+        options = tuple((f"option{k}", option) for k, option in enumerate(self.options))
+        return Named(f"linalg.{self.name}", options, self.kinds.sources, self.kinds.values)
+
     def _refusal(self, arrays: Sequence[Array]) -> LinearAlgebraError:
         """The error that names the first matrix that is refused."""
         rules, batch = _ROUTINES[self.name], arrays[0].shape[:-2]
@@ -195,3 +201,11 @@ def called(name: str, sources: Sequence[Tensor], shapes: Sequence[Shape], option
     types = [(dtype.part, shape) for shape, both in zip(shapes, kinds.values, strict=True) for _ in range(1 + both)]
     parts = [part for node in (x._node for x in sources) for part in pairs.parts(node)[: 1 + node.dtype.is_complex]]
     return _tensors(kinds.values, values_of(Hosted(Routine(name, options, derived, kinds), tuple(types)), parts))
+
+
+def by_name(name: str, sources: Sequence[Node], options: Sequence[Any]) -> list[Node] | None:
+    """The values of the routine that is called so in texts; None if there is none."""
+    rules = _ROUTINES.get(name.removeprefix("linalg."))
+    if rules is None or not name.startswith("linalg."):
+        return None
+    return [tensor._node for tensor in rules.again([wrap(x) for x in sources], tuple(options))]

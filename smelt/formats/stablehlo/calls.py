@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from smelt import linalg
 from smelt.dtypes import DType, int32
 from smelt.formats.mlir import Typed
 from smelt.formats.stablehlo import dynamic, elementwise, lapack, sorts
 from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
-from smelt.graph import Hosted, Node, Shape, build, pairs, values_of
+from smelt.graph import Hosted, Named, Node, Shape, build, pairs, values_of
 
 Array = Any
 Parameters = tuple[tuple[str, int], ...]
@@ -38,6 +39,12 @@ class HostCall:
             np.ascontiguousarray(np.broadcast_to(part, shape)).reshape(shape)
             for part, shape in zip(parts, shapes, strict=True)
         ]
+
+    @property
+    def named(self) -> Named:
+        """What it is in texts, where `_own` finds it."""
+        kinds = (tuple(dtype.is_complex for dtype in dtypes) for dtypes in (self.takes, self.gives))
+        return Named(f"lapack.{self.name}", self.parameters, *kinds)
 
     def _whole(self, arrays: Sequence[Array]) -> list[Array]:
         """The operands, in types that NumPy computes in."""
@@ -120,12 +127,41 @@ def _custom_call(call: Call) -> list[Value]:
     function = _TARGETS.get(target)
     if function is not None:
         return function(call)
+    if target.startswith(_OWN):
+        return _own(call, target.removeprefix(_OWN))
     name = target.removeprefix("lapack_").removesuffix("_ffi")
     if target.startswith("lapack_") and name[:1] in tuple("sdcz") and name[1:] in lapack.ROUTINES:
         parameters = {k: v for k, v in _configuration(call).items() if k in lapack.PARAMETERS}
         sources = [x for k, x in enumerate(call.operands) if k not in _shape_operands(call)]
         return hosted(name[1:], sources, parameters, _declared(call))
     call.refuse(f"there is no target {target!r}")
+
+
+_OWN: Final = "smelt."
+
+
+def _own(call: Call, name: str) -> list[Value]:
+    """What `export` writes for a call of Python's: it must be one that is known by its name."""
+    told = call.attribute("smelt.options")
+    options: dict[str, int] = {}
+    for key, value in (told if isinstance(told, dict) else {}).items():
+        option = value.value if isinstance(value, Typed) else value
+        if not isinstance(option, int):
+            call.wrong("smelt.options are integers")
+        options[key] = option
+    routine = name.removeprefix("lapack.")
+    if name.startswith("lapack.") and routine in lapack.ROUTINES and options.keys() <= set(lapack.PARAMETERS):
+        return hosted(routine, call.operands, options, _declared(call))
+    try:
+        found = linalg.by_name(name, call.operands, list(options.values()))
+    except (TypeError, ValueError, IndexError):
+        call.wrong(f"{name} does not take these operands and options")
+    if found is None:
+        call.refuse(
+            f"{name} is a function of Python's, which is not in the text",
+            "Export what comes before and behind it, each by itself, and call the function between the two.",
+        )
+    return list(found)
 
 
 def _approximate_top_k(call: Call) -> list[Value]:

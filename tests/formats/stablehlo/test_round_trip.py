@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -137,11 +137,69 @@ def test_random_numbers_take_their_key() -> None:
     assert (program(key).numpy() != program(key + 1).numpy()).all()
 
 
+MATRIX = np.random.default_rng(0).normal(size=(2, 20, 20)).astype(np.float32)
+MATRIX = MATRIX @ MATRIX.transpose(0, 2, 1) + 20 * np.eye(20, dtype=np.float32)
+ROUTINES: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(sm.linalg, name) for name in ("cholesky", "inv", "det", "slogdet", "eigh", "eigvalsh", "pinv")},
+    **{name: getattr(sm.linalg, name) for name in ("svd", "svdvals", "qr")},
+    "complete": lambda x: sm.linalg.qr(x[:, :, :7], mode="complete"),
+    "solve": lambda x: sm.linalg.solve(x, x[..., :3]),
+    "solve_triangular": lambda x: sm.linalg.solve_triangular(x, x[..., :3], upper=True),
+    "gradient": sm.grad(lambda x: abs(sm.linalg.det(x)).sum()),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("name", ROUTINES)
+def test_linear_algebra_is_found_again_by_its_name(name: str, dtype: str) -> None:
+    function, x = ROUTINES[name], sm.asarray(MATRIX.astype(dtype))
+    text = sm.stablehlo.export(function, x)
+    assert re.search(r'custom_call @"?smelt\.linalg\.', text)
+    program = sm.stablehlo.load(text)
+    assert sm.stablehlo.export(program, x) == text
+    found, wanted = program(x), function(x)
+    pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+    for a, b in pairs:
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_routines_of_lapack_that_were_read_are_written_again() -> None:
+    text = """func.func @main(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
+      %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%x) {mhlo.backend_config = {uplo = 76 : ui8}}
+        : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>)
+      return %0#0 : tensor<3x3xf32> }"""
+    x, program = sm.eye(3) * 4, sm.stablehlo.load(text)
+    written = sm.stablehlo.export(program, x)
+    assert "@smelt.lapack.potrf" in written
+    again = sm.stablehlo.load(written)
+    assert sm.stablehlo.export(again, x) == written
+    np.testing.assert_array_equal(again(x).numpy(), program(x).numpy())
+
+
 def test_calls_of_python_have_a_name() -> None:
-    text = sm.stablehlo.export(sm.linalg.cholesky, sm.eye(3))
-    assert "stablehlo.custom_call @smelt." in text
-    with pytest.raises(sm.errors.UnsupportedOp, match="there is no target 'smelt"):
+    text = sm.stablehlo.export(lambda x: sm.callback(np.cbrt, x, x), sm.eye(3))
+    assert "stablehlo.custom_call @smelt.cbrt" in text
+    with pytest.raises(sm.errors.UnsupportedOp, match="cbrt is a function of Python's, which is not") as caught:
         sm.stablehlo.load(text)(sm.eye(3))
+    assert "call the function between the two" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("linalg.cholesky", "linalg.choleski", "function of Python's"),
+        ("linalg.cholesky", "lapack.nothing", "function of Python's"),
+        ("linalg.cholesky", "linalg.solve", "does not take these operands"),
+        ("linalg.cholesky(%arg0)", "linalg.cholesky(%arg0, %arg0)", "does not take these operands"),
+        ("-> tensor<20x20xf32>\n", "-> tensor<20x21xf32>\n", "has shape"),
+        (" : (tensor", ' {smelt.options = {a = "b"}} : (tensor', "options are integers"),
+    ],
+)
+def test_texts_that_are_wrong_about_linear_algebra(old: str, new: str, message: str) -> None:
+    text = sm.stablehlo.export(sm.linalg.cholesky, sm.eye(20))
+    assert old in text
+    with pytest.raises(sm.errors.SmeltError, match=message):
+        sm.stablehlo.load(text.replace(old, new)).check()
 
 
 def test_arguments_that_are_too_few() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.dtypes import DType, int64
+from smelt.dtypes import DType, complex_dtype, int64
 from smelt.errors import UnsupportedOp
-from smelt.formats.stablehlo.writing.body import Body, Value, integers
-from smelt.graph import Loop, Node, Shape, parameter_types, value_types
+from smelt.formats.mlir import Attribute
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, number
+from smelt.graph import Loop, Named, Node, Shape, host_name, parameter_types, value_types
 
 Type = tuple[DType, Shape]
 
@@ -100,7 +101,30 @@ def branch(body: Body, node: Node, which: Value, *operands: Value) -> list[Value
 
 def host(body: Body, node: Node, *sources: Value) -> list[Value]:
     """A function of Python's, by its name: whoever runs the text has to have one of that name."""
-    function = node.attribute.function
-    name = getattr(function, "name", "") or getattr(function, "__name__", "") or type(function).__name__
-    target = "".join(letter if letter.isalnum() else "_" for letter in str(name))
-    return body.ops("custom_call", sources, value_types(node.attribute), {"call_target_name": f"smelt.{target}"})
+    function, types = node.attribute.function, value_types(node.attribute)
+    known: Named | None = getattr(function, "named", None)
+    if known is None:
+        target = "".join(letter if letter.isalnum() else "_" for letter in host_name(function))
+        return body.ops("custom_call", sources, types, {"call_target_name": f"smelt.{target}"})
+    attributes: dict[str, Attribute] = {"call_target_name": f"smelt.{known.name}"}
+    if known.options:
+        attributes["smelt.options"] = {
+            name: value if isinstance(value, bool) else number(value) for name, value in known.options
+        }
+    rest = iter(sources)
+    whole = [_joined(body, next(rest), next(rest)) if both else next(rest) for both in known.sources]
+    kinds, left = list[Type](), iter(types)
+    for both in known.values:
+        dtype, shape = next(left)
+        if both:
+            next(left)
+        kinds.append((complex_dtype(dtype) if both else dtype, shape))
+    return [part for x in body.ops("custom_call", whole, kinds, attributes) for part in _parts(body, x)]
+
+
+def _joined(body: Body, real: Value, imaginary: Value) -> Value:
+    return body.op("complex", [real, imaginary], complex_dtype(real.dtype), real.shape)
+
+
+def _parts(body: Body, x: Value) -> list[Value]:
+    return [body.op(name, [x], x.dtype.part, x.shape) for name in ("real", "imag")] if x.dtype.is_complex else [x]
