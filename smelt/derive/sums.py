@@ -68,7 +68,15 @@ def afterwards(
         if any(factor in unchanging for factor in needed[k]):
             continue
         new = [factor for factor in needed[k] if factor not in there and factor not in more]
-        if len(new) < len(needed[k]) and all(_pays(factor, constants[k]) for factor in new):
+        small = _elements([*more, *new]) <= _MOST_TIMES * _elements(there)
+        if small and len(new) < len(needed[k]) and all(_pays(factor, constants[k]) for factor in new):
             later.append(k)
             more += new
     return later, more
+
+
+_MOST_TIMES = 8  # as much memory as what is stacked anyway: a long loop must not need that of all its steps
+
+
+def _elements(nodes: Sequence[Node]) -> int:
+    return sum(math.prod(size for size in node.shape if isinstance(size, int)) for node in nodes)

@@ -94,6 +94,20 @@ def test_what_has_to_stay() -> None:
         assert check(f, rows(5, 3))
 
 
+def test_a_sum_of_wide_products_of_little_stays_a_state() -> None:
+    """All its factors stacked would be the memory of all steps."""
+
+    def f(ks: T, vs: T) -> T:
+        def body(total: T, kv: tuple[T, T]) -> tuple[T, None]:
+            wide = (sm.arange(200, dtype=sm.float32).reshape((2, 100)) * kv[0]).sin()
+            return total + kv[1].T @ wide, None
+
+        return sm.scan(body, sm.zeros((4, 100)), (ks, vs))[0]
+
+    [loop] = check(f, np.arange(5, dtype=np.float32), rows(5, 2, 4))
+    assert loop.states == 1
+
+
 def test_the_way_back_as_others_write_it_is_that_of_smelt() -> None:
     def f(x: T, w: T) -> Any:
         def forth(h: T, row: T) -> tuple[T, Any]:
