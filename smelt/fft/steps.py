@@ -30,7 +30,7 @@ _LONGEST_SUM: Final = 36  # of products, in one go: the longer it is, the more i
 
 
 @functools.lru_cache(maxsize=512)
-def _rows(size: int) -> int:
+def rows_of(size: int) -> int:
     """How many rows to make of a size: itself if it is done in one step, 0 if it has no small factor."""
     if size <= MOST or (size <= _LARGEST_PRIME and all(size % k for k in range(2, math.isqrt(size) + 1))):
         return size
@@ -44,14 +44,14 @@ def _rows(size: int) -> int:
 def is_smooth(size: int, largest: int = _LARGEST_PRIME) -> bool:
     """Whether a size is a product of small numbers."""
     while size > 1:
-        rows = _rows(size)
+        rows = rows_of(size)
         if not 0 < rows <= largest:
             return False
         size //= rows
     return True
 
 
-def _angles(size: int, rows: int, columns: int) -> NDArray[np.complex128]:
+def angles(size: int, rows: int, columns: int) -> NDArray[np.complex128]:
     """exp(-2 pi i j k / size) for j below `rows` and k below `columns`."""
     turns = np.outer(np.arange(rows), np.arange(columns)) % size
     found = np.exp(-2j * np.pi * turns / size)
@@ -59,11 +59,11 @@ def _angles(size: int, rows: int, columns: int) -> NDArray[np.complex128]:
     return np.where(rest == 0, np.array([1, -1j, -1, 1j])[quarters], found)
 
 
-def _numbers(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+def numbers(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return np.ascontiguousarray(array, dtype.numpy)
 
 
-def _node(array: NDArray[Any]) -> Node:
+def constant(array: NDArray[Any]) -> Node:
     """Numbers as a constant: a new one for each program, since `jit` looks for what a function reads from outside."""
     return leaf(Storage.of(array, copy=False))
 
@@ -71,16 +71,16 @@ def _node(array: NDArray[Any]) -> Node:
 @functools.lru_cache(maxsize=512)
 def _matrix(size: int, sign: int, dtype: DType) -> NDArray[Any]:
     """The matrix of a transform over both parts: (part, j, part of the result, k)."""
-    turned = _angles(size, size, size)
+    turned = angles(size, size, size)
     real, imaginary = turned.real, turned.imag * sign
-    return _numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
+    return numbers(np.stack([np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]), dtype)
 
 
 @functools.lru_cache(maxsize=128)
 def _waves(size: int, sign: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
     """Cosines of j and k up to half of an odd size, and sines without those of j = 0."""
-    turned = _angles(size, size // 2 + 1, size // 2 + 1)
-    return _numbers(turned.real, dtype), _numbers(turned.imag[1:] * sign, dtype)
+    turned = angles(size, size // 2 + 1, size // 2 + 1)
+    return numbers(turned.real, dtype), numbers(turned.imag[1:] * sign, dtype)
 
 
 def _columns_transformed(x: Node, sign: int) -> Node:
@@ -89,7 +89,7 @@ def _columns_transformed(x: Node, sign: int) -> Node:
     assert isinstance(rows, int)
     if rows > MOST:
         return _by_waves(x, rows, sign)
-    matrix = _node(_matrix(rows, sign, x.dtype))
+    matrix = constant(_matrix(rows, sign, x.dtype))
     if x.shape[3] == 1:  # p, b, j | p, j, q, k -> q, b, k
         found = build.contract(build.reshape(x, x.shape[:3]), matrix, (0, 1, 2), (0, 2, 3, 4), (3, 1, 4))
         return build.reshape(found, x.shape)
@@ -121,14 +121,20 @@ def _product(x: Node, waves: NDArray[Any]) -> Node:
     for start in range(0, len(waves), _LONGEST_SUM):
         piece = waves[start : start + _LONGEST_SUM]
         labels = (0, 1, 2, 5), (2, 4), (0, 1, 4, 5)
-        pieces.append(build.contract(_some_rows(x, start, len(piece)), _node(piece), *labels))
+        pieces.append(build.contract(_some_rows(x, start, len(piece)), constant(piece), *labels))
     return functools.reduce(build.add, pieces)
 
 
 @functools.lru_cache(maxsize=512)
-def _turns(size: int, rows: int, sign: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
-    turned = _angles(size, rows, size // rows)
-    return _numbers(turned.real, dtype), _numbers(turned.imag * sign, dtype)
+def _turns(size: int, rows: int, sign: int, dtype: DType, kept: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    turned = angles(size, kept, size // rows)
+    return numbers(turned.real, dtype), numbers(turned.imag * sign, dtype)
+
+
+def turns(size: int, rows: int, sign: int, dtype: DType, kept: int | None = None) -> tuple[Node, Node]:
+    """The angles between two steps, of the first of all rows that are `kept`."""
+    cosine, sine = _turns(size, rows, sign, dtype, kept or rows)
+    return constant(cosine), constant(sine)
 
 
 def transformed(x: Node, sign: int) -> Node:
@@ -137,7 +143,7 @@ def transformed(x: Node, sign: int) -> Node:
     """
     size = x.shape[-1]
     assert isinstance(size, int)
-    rows = _rows(size)
+    rows = rows_of(size)
     if rows == 0:
         return _by_convolution(x, size, sign)
     columns = size // rows
@@ -145,7 +151,7 @@ def transformed(x: Node, sign: int) -> Node:
     x = _columns_transformed(build.reshape(x, (parts, batch, rows, columns)), sign)
     if columns == 1:
         return build.reshape(x, (parts, batch, size))
-    x = turned(x, *map(_node, _turns(size, rows, sign, x.dtype)))
+    x = turned(x, *turns(size, rows, sign, x.dtype))
     x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)
     x = build.permute(build.reshape(x, (parts, batch, rows, columns)), (0, 1, 3, 2))
     return build.reshape(x, (parts, batch, size))
@@ -190,13 +196,13 @@ def _chirp(size: int, room: int, sign: int, dtype: DType) -> list[NDArray[Any]]:
     circle[:size] = chirp.conj()
     circle[room - size + 1 :] = chirp.conj()[:0:-1]
     spectrum = np.fft.fft(circle) / room
-    return [_numbers(part, dtype) for x in (chirp, spectrum) for part in (x.real, x.imag)]
+    return [numbers(part, dtype) for x in (chirp, spectrum) for part in (x.real, x.imag)]
 
 
 def _by_convolution(x: Node, size: int, sign: int) -> Node:
     """Bluestein: 2 j k = j² + k² - (k - j)²."""
     room = next(k for k in range(2 * size - 1, 4 * size) if is_smooth(k, MOST) and k % 16 == 0)
-    cosine, sine, real, imaginary = map(_node, _chirp(size, room, sign, x.dtype))
+    cosine, sine, real, imaginary = map(constant, _chirp(size, room, sign, x.dtype))
     x = resized(turned(x, cosine, sine), room)
     x = transformed(turned(transformed(x, 1), real, imaginary), -1)
     return turned(resized(x, size), cosine, sine)
@@ -204,11 +210,11 @@ def _by_convolution(x: Node, size: int, sign: int) -> Node:
 
 @functools.lru_cache(maxsize=256)
 def _half(size: int, dtype: DType) -> tuple[NDArray[Any], NDArray[Any]]:
-    turned = _angles(size, 2, size // 2 + 1)[1]
-    return _numbers(turned.real, dtype), _numbers(turned.imag, dtype)
+    turned = angles(size, 2, size // 2 + 1)[1]
+    return numbers(turned.real, dtype), numbers(turned.imag, dtype)
 
 
 def half_turns(size: int, dtype: DType) -> tuple[Node, Node]:
     """exp(-2 pi i k / size) for k up to half of the size."""
     cosine, sine = _half(size, dtype)
-    return _node(cosine), _node(sine)
+    return constant(cosine), constant(sine)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from smelt import dtypes
 from smelt.errors import ArgumentError, DTypeError, ShapeError
-from smelt.fft.steps import half_turns, joined, part, resized, transformed, turned
+from smelt.fft.halves import real_numbers, spectrum
+from smelt.fft.steps import joined, part, resized, transformed
 from smelt.graph import Node, build, normalized_axes, normalized_axis, pairs, product_of
 from smelt.tensor import integer, node_of, wrap
 
@@ -189,43 +190,9 @@ def _real(name: str, x: Any, n: int | None, axis: int, norm: Any) -> Node:
     node, along, size = _placed(name, node, n, axis)
     node = resized(node, size)
     lead, batch = node.shape[:-1], product_of(node.shape[:-1])
-    flat = build.reshape(node, (batch, size))
-    if size % 2 or size < 4:
-        found = transformed(joined(flat, build.const(0, flat.dtype, flat.shape)), 1)
-        found = resized(found, size // 2 + 1)
-    else:
-        found = _of_halves(flat, size)
+    found = spectrum(build.reshape(node, (batch, size)), size)
     found = _divided(name, found, size, norm, 1)
     return _back(pairs.paired(*(build.reshape(part(found, k), (*lead, size // 2 + 1)) for k in (0, 1))), along)
-
-
-def _of_halves(flat: Node, size: int) -> Node:
-    """Real numbers two by two as complex ones, whose transform is taken apart: half of the work."""
-    half, batch = size // 2, flat.shape[0]
-    both = build.permute(build.reshape(flat, (batch, half, 2)), (2, 0, 1))
-    z = transformed(both, 1)
-    ahead, behind = _wrapped(z, half), _reversed(_wrapped(z, half))
-    even, odd = _even_and_odd(ahead, behind)
-    odd = joined(part(odd, 1), build.neg(part(odd, 0)))  # divided by i
-    return build.scale(build.add(even, turned(odd, *half_turns(size, flat.dtype))), 0.5)
-
-
-def _even_and_odd(ahead: Node, behind: Node) -> tuple[Node, Node]:
-    """Twice the parts of a spectrum that its conjugate mirror image keeps, and that it turns into their opposite."""
-    (a, b), (c, d) = ((part(x, 0), part(x, 1)) for x in (ahead, behind))
-    return joined(build.add(a, c), build.sub(b, d)), joined(build.sub(a, c), build.add(b, d))
-
-
-def _wrapped(z: Node, half: int) -> Node:
-    """(2, batch, half) with the first element once more at the end."""
-    first = build.slice_(z, [*((0, size, 1) for size in z.shape[:-1]), (0, 1, 1)])
-    return build.concat([z, first], 2)
-
-
-def _reversed(z: Node) -> Node:
-    size = z.shape[-1]
-    assert isinstance(size, int)
-    return build.slice_(z, [*((0, whole, 1) for whole in z.shape[:-1]), (size - 1, size, -1)])
 
 
 def _back_to_real(name: str, node: Node, n: int | None, axis: int, norm: Any, sign: int) -> Node:
@@ -236,40 +203,6 @@ def _back_to_real(name: str, node: Node, n: int | None, axis: int, norm: Any, si
     node, along, size = _placed(name, node, n, axis)
     node = resized(node, size // 2 + 1)
     lead, batch = node.shape[:-1], product_of(node.shape[:-1])
-    flat = joined(*(build.reshape(x, (batch, size // 2 + 1)) for x in pairs.parts(node)))
-    found = _divided(name, _mirrored(flat, size, sign), size, norm, sign)
+    real, imaginary = (build.reshape(x, (batch, size // 2 + 1)) for x in pairs.parts(node))
+    found = _divided(name, real_numbers(real, imaginary, size, sign), size, norm, sign)
     return _back(build.reshape(found, (*lead, size)), along)
-
-
-def _mirrored(flat: Node, size: int, sign: int) -> Node:
-    """The transform of a half spectrum and its conjugate mirror, whose result is real."""
-    if size % 2 or size < 4:
-        mirror = _reversed(resized(flat, size // 2 + size % 2))
-        count = (size - 1) // 2
-        tail = resized(mirror, count)
-        tail = joined(part(tail, 0), build.neg(part(tail, 1)))
-        whole = build.concat([_kept_real(flat, size), tail], 2)
-        return part(transformed(whole, sign), 0)
-    half, batch = size // 2, flat.shape[1]
-    kept = _kept_real(flat, size)
-    ahead, behind = resized(kept, half), resized(_reversed(kept), half)
-    even, odd = _even_and_odd(ahead, behind)
-    cosine, sine = half_turns(size, flat.dtype)
-    cosine, sine = (resized(x, half) for x in (cosine, sine))
-    odd = turned(odd, cosine, sine if sign > 0 else build.neg(sine))
-    # i times the odd ones, beside the even ones.
-    z = joined(build.sub(part(even, 0), part(odd, 1)), build.add(part(even, 1), part(odd, 0)))
-    found = transformed(z, sign)
-    return build.reshape(build.permute(found, (1, 2, 0)), (batch, size))
-
-
-def _kept_real(flat: Node, size: int) -> Node:
-    """The half spectrum; what would not be its own conjugate, the imaginary part of the ends, counts for nothing."""
-    last = flat.shape[-1]
-    assert isinstance(last, int)
-    place = build.iota(last, dtypes.int64)
-    ends = build.eq(place, build.const(0, dtypes.int64))
-    if size % 2 == 0:
-        ends = build.binary("or", ends, build.eq(place, build.const(last - 1, dtypes.int64)))
-    imaginary = build.where(ends, build.const(0, flat.dtype), part(flat, 1))
-    return joined(part(flat, 0), imaginary)
