@@ -5,12 +5,37 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from smelt.errors import ArgumentError
 
 Static = int | str | Iterable[int | str]
 NUMBERS: Final = bool | int | float | complex
+
+
+def imported_jax(asked: str = "from_jax") -> ModuleType:
+    """JAX, which is needed now."""
+    try:
+        import jax
+    except ImportError as missing:
+        raise ArgumentError(f"{asked} needs JAX", hint="pip install jax") from missing
+    found: ModuleType = jax
+    return found
+
+
+class Typed(NamedTuple):
+    """The type of an array as JAX sees it. A weak one takes the dtype of what it meets, as Python numbers do."""
+
+    shape: tuple[Any, ...]  # of integers, and of smelt's or JAX's expressions of sizes that are not known
+    dtype: Any
+    weak: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        """Whether there are derivatives by it."""
+        jax = imported_jax()
+        return bool(jax.dtypes.issubdtype(self.dtype, jax.numpy.inexact))
 
 
 class Fixed(NamedTuple):

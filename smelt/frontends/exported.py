@@ -21,15 +21,17 @@ from smelt.formats import mlir, stablehlo
 from smelt.frontends.arguments import (
     Fixed,
     Static,
+    Typed,
     flat_function,
     flattened,
+    imported_jax,
     is_array,
     is_key,
     refuse_others,
     static_arguments,
     unhashable,
 )
-from smelt.frontends.lowered import Typed, imported_jax, merged
+from smelt.frontends.lowered import merged
 from smelt.frontends.operation import operation
 from smelt.graph import alias, pairs, topological
 from smelt.runtime import as_number, as_tensor, is_weak

@@ -8,20 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from smelt import dtypes
-from smelt.errors import ArgumentError, TraceError
+from smelt.errors import ArgumentError
 from smelt.formats import stablehlo
 from smelt.frontends.arguments import (
     NUMBERS,
     Fixed,
     Static,
+    Typed,
     flat_function,
     flattened,
+    imported_jax,
     is_array,
     static_arguments,
     unhashable,
 )
-from smelt.frontends.lowered import Lowered, Typed, imported_jax, tensor_of
-from smelt.graph import Index, shape_text
+from smelt.frontends.lowered import Lowered, tensor_of
+from smelt.frontends.symbolic import with_symbols
 from smelt.runtime import is_weak
 from smelt.tensor import Tensor, asarray, interop, wrap
 
@@ -37,7 +39,8 @@ def from_jax(
     JAX traces it once for each kind of arguments (nesting, shapes, dtypes), for `args` at once, and computes nothing.
     Arguments may be nested in all ways that JAX knows, and hold tensors, arrays of JAX and others, and Python numbers.
     Those that `static` names, by position or name, are handed to the function as they are; so are strings and other
-    objects. Results are nested as the function gives them, and hold tensors.
+    objects. Results are nested as the function gives them, and hold tensors. A size that is a `Dim`, as under
+    `sm.jit(f, shapes=...)`, is a symbolic one of `jax.export`'s: JAX traces once for all, or says what it lacks.
 
     Derivatives are JAX's, of any order. So are dtypes: unless `jax_enable_x64` is set, 64 bits become 32. What JAX
     does not write as StableHLO, or smelt does not read, is an error.
@@ -93,8 +96,8 @@ class FromJax:
         if known is None:
             types = [x.type for x in given if isinstance(x, _Given)]
             constants = [x if isinstance(x, Fixed) else None for x in given]
-            known = Lowered(flat_function(self.function, structure, constants), types, self._rules)
-            self._known[key] = known
+            function = flat_function(self.function, structure, constants)
+            known = self._known[key] = Lowered(function, with_symbols(types), self._rules)
         return known, [x.tensor for x in given if isinstance(x, _Given)]
 
 
@@ -117,9 +120,5 @@ def _given(leaf: Any, jax: Any) -> _Given | Fixed:
 
 
 def _of_tensor(x: Tensor, jax: Any) -> _Given:
-    if any(isinstance(size, Index) for size in x.shape):
-        raise TraceError(
-            f"from_jax: a tensor of shape {shape_text(x.shape)}", rule="JAX traces a function for sizes that are known."
-        )
     dtype = jax.dtypes.canonicalize_dtype(x.dtype.numpy)
     return _Given(x.astype(dtypes.as_dtype(dtype)), Typed(x.shape, dtype, is_weak(x._node)))

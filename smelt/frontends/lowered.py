@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from smelt.errors import ArgumentError, GradientError, UnsupportedOp
+from smelt.errors import GradientError, UnsupportedOp
 from smelt.formats import stablehlo
 from smelt.formats.stablehlo import Imported, Rules
+from smelt.frontends.arguments import Typed, imported_jax
+from smelt.frontends.symbolic import explained
 from smelt.graph import topological
 from smelt.runtime import Storage, set_constant
 from smelt.tensor import Tensor, interop
@@ -22,30 +23,6 @@ _PLATFORMS: Final = ("tpu", "cpu")
 _LARGE: Final = 1024  # bytes of a constant that is handed over, and not written into the text
 
 
-def imported_jax(asked: str = "from_jax") -> ModuleType:
-    """JAX, which is needed now."""
-    try:
-        import jax
-    except ImportError as missing:
-        raise ArgumentError(f"{asked} needs JAX", hint="pip install jax") from missing
-    found: ModuleType = jax
-    return found
-
-
-class Typed(NamedTuple):
-    """The type of an array as JAX sees it. A weak one takes the dtype of what it meets, as Python numbers do."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    weak: bool = False
-
-    @property
-    def is_float(self) -> bool:
-        """Whether there are derivatives by it."""
-        jax = imported_jax()
-        return bool(jax.dtypes.issubdtype(self.dtype, jax.numpy.inexact))
-
-
 class Lowered:
     """A function of flat arrays that JAX has written down for some types. Called with tensors, it gives a list of them,
     which lie in the tree `structure`.
@@ -53,7 +30,10 @@ class Lowered:
 
     def __init__(self, function: Callable[..., Any], types: Sequence[Typed], rules: Rules) -> None:
         self._function, self._types, self._rules = function, list(types), rules
-        self._program, self.structure, self._results, self._constants = _written(function, types, rules)
+        is_open = any(not isinstance(size, int) for kind in types for size in kind.shape)
+        with explained(getattr(function, "__name__", "the function"), is_open):
+            written = _written(function, types, rules, is_open)
+        self._program, self.structure, self._results, self._constants = written
         self._differentiable = custom_vjp(self._values)
         self._differentiable.defvjp(lambda *xs: (self._values(*xs), xs), self._pulled_back)
         self._differentiable.defjvp(self._pushed_forward)
@@ -144,7 +124,7 @@ def merged(arrays: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) 
 
 
 def _written(
-    function: Callable[..., Any], types: Sequence[Typed], rules: Rules
+    function: Callable[..., Any], types: Sequence[Typed], rules: Rules, is_open: bool
 ) -> tuple[Imported, Any, list[Typed], list[Tensor]]:
     """A function as a program; how its results are nested, their types, and constants that it takes first."""
     jax = imported_jax()
@@ -164,12 +144,19 @@ def _written(
         return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, merged(closed.consts, large, constants)))(*arrays)
 
     constants = [closed.consts[k] for k in large]
-    traced = jax.jit(with_constants, keep_unused=True).trace(constants, *arguments)
-    return _read(traced, rules), structure, results, [_constant(x) for x in constants]
+    program = _read(jax.jit(with_constants, keep_unused=True), [constants, *arguments], rules, is_open)
+    return program, structure, results, [_constant(x) for x in constants]
 
 
-def _read(traced: Any, rules: Rules) -> Imported:
+def _read(compiled: Any, arguments: Sequence[Any], rules: Rules, is_open: bool) -> Imported:
     """What JAX writes for the first platform whose text can be written and read."""
+    if is_open:
+        from jax import export
+
+        # What its types leave open is computed in the text, which only those who have sizes can read.
+        exported = export.export(compiled, platforms=_PLATFORMS[-1:])(*arguments)
+        return stablehlo.load(exported.mlir_module(), rules=rules)
+    traced = compiled.trace(*arguments)
     for platform in _PLATFORMS:
         try:
             program = stablehlo.load(traced.lower(lowering_platforms=(platform,)).as_text(), rules=rules)

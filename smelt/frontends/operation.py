@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from smelt.frontends.lowered import imported_jax
+from smelt.frontends.arguments import imported_jax
 
 if TYPE_CHECKING:
     from smelt.frontends.exported import Exported

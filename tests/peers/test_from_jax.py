@@ -271,6 +271,60 @@ def test_keys() -> None:
     check(found, (jax.random.uniform(key, (3,)), jax.random.key_data(jax.random.split(key))))
 
 
+OPEN = ["closure", "softmax", "logsumexp", "layer norm", "custom_vjp", "scan", "cond", "sort", "cumulative", "tree"]
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_one_trace_and_compilation_for_all_sizes_of_a_dim(name: str) -> None:
+    function = FUNCTIONS[name]
+    imported = sm.from_jax(function)
+    shapes = [(sm.Dim("n", 1, 64), 5)]
+    compiled, slope = sm.jit(imported, shapes=shapes), sm.jit(sm.grad(loss(imported, sm)), shapes=shapes)
+    for rows in (4, 1, 7):
+        x = draw(rows, 5)
+        check(compiled(x), function(jnp.asarray(x)), 2e-5)
+        check(slope(x), jax.grad(loss(function, jnp))(jnp.asarray(x)), 2e-4)
+    assert repr(imported).endswith("traces=1)")
+
+
+def test_several_dims_that_may_be_zero_and_sizes_made_of_them() -> None:
+    def function(x: Any, y: Any, z: Any) -> Any:
+        n, m = x.shape[0], y.shape[0]
+        return jnp.concatenate([x, y * 2]), z.reshape(2, n + m), jnp.arange(n), x.sum() / (m + 1), jnp.zeros(n // 2)
+
+    n, m = sm.Dim("n", 0, 16), sm.Dim("a size", 2, 16)
+    compiled = sm.jit(sm.from_jax(function), shapes=[(n,), (m,), (2 * n + 2 * m,)])
+    for a, b in [(0, 2), (1, 3), (5, 2), (16, 16)]:
+        x, y, z = draw(a), draw(b), draw(2 * (a + b))
+        check(compiled(x, y, z), function(*map(jnp.asarray, (x, y, z))))
+    with pytest.raises(sm.errors.SmeltError):
+        compiled(draw(3), draw(1), draw(8))
+
+
+def test_forward_derivatives_and_batches_over_a_dim() -> None:
+    imported = sm.from_jax(lambda x: jnp.tanh(x) * x.sum())
+    change = sm.jit(lambda x, t: sm.jvp(imported, (x,), (t,))[1], shapes=[(n := sm.Dim("n", 1, 9),), (n,)])
+    batched = sm.jit(sm.vmap(imported), shapes=[(sm.Dim("rows", 1, 9), n)])
+    for size in (1, 4):
+        x, t = draw(size), draw(size)
+        check(change(x, t), jax.jvp(imported.function, (x,), (t,))[1])
+        rows = draw(size + 1, size)
+        check(batched(rows), jax.vmap(imported.function)(rows))
+
+
+def test_what_jax_cannot_decide_about_a_dim() -> None:
+    shapes = [(sm.Dim("n", 1, 9),)]
+    for function, reason in (
+        (lambda x: x + jnp.ones(3), "incompatible shapes"),
+        (lambda x: x if x.shape[0] > 4 else -x, "inconclusive"),
+        (lambda x: jnp.zeros(int(x.shape[0])), "constant"),
+    ):
+        with pytest.raises(sm.errors.TraceError, match=rf"JAX cannot trace <lambda>.*{reason}[\s\S]*sm.jit without"):
+            sm.jit(sm.from_jax(function), shapes=shapes)(draw(3))
+    bounded = sm.jit(sm.from_jax(lambda x: x if x.shape[0] > 4 else -x), shapes=[(sm.Dim("n", 5, 9),)])
+    assert (bounded(np.ones(6, np.float32)).numpy() == 1).all()
+
+
 def test_mistakes() -> None:
     with pytest.raises(sm.errors.ArgumentError, match="3 is not a function"):
         sm.from_jax(3)  # type: ignore[arg-type]
@@ -278,8 +332,6 @@ def test_mistakes() -> None:
         sm.from_jax(lambda x: x, static="n")
     with pytest.raises(sm.errors.ArgumentError, match="neither an array nor hashable"):
         sm.from_jax(lambda x: x)(bytearray(3))
-    with pytest.raises(sm.errors.TraceError, match="sizes that are known"):
-        sm.jit(sm.from_jax(lambda x: x), shapes=[(sm.Dim("n", 1, 9),)])(draw(3))
     with pytest.raises(TypeError, match="add got incompatible shapes"):
         sm.from_jax(lambda x: x + jnp.ones(7))(draw(3))
     with pytest.raises(sm.errors.UnsupportedOp, match="custom_call"):

@@ -46,6 +46,9 @@ PROGRAMS: dict[str, Program] = {
     "every second row": Program(lambda x: x[::2], ("b, 3",), B),
     "half": Program(lambda x: x[: x.shape[0] // 2], ("b, 3",), B, {"b": 2}, ("b >= 2",)),
     "half, rounded up": Program(lambda x: jnp.concatenate([x, x])[: -(-x.shape[0] // 2)], ("b, 3",), B),
+    "half of what may be nothing": Program(
+        lambda x: (x[: (x.shape[0] - 1) // 2], jnp.zeros((x.shape[0] - 1) % 3)), ("b, 3",), B
+    ),
     "fours": Program(lambda x: x[: x.shape[0] // 4 * 4].reshape(-1, 4, 3).sum(1), ("b, 3",), B, {"b": 4}),
     "running": Program(lambda x: (x.cumsum(0), x.cumprod(1), lax.cummax(x, 0, reverse=True)), ("b, 3",), B),
     "searching": Program(lambda x: (x.argmax(0), jnp.sort(x, 0), jnp.argsort(x, 0)), ("b, 3",), B),

@@ -53,7 +53,13 @@ class Condition(NamedTuple):
             relation, amount = "==", -amount
         elif relation != ">=" and nonnegative(-amount):
             amount = -amount
-        return cls(relation, amount if relation == ">=" else _uncapped(amount))
+        if relation == ">=":
+            return cls(relation, amount)
+        rest = 1 - amount
+        below = _uncapped(rest)  # min(n, 1) is 1 where n is not 0
+        if below is not rest:
+            return cls("==" if relation == "!=" else "!=", below)
+        return cls(relation, _uncapped(amount))
 
     def negated(self) -> Condition:
         if self.relation == ">=":
@@ -300,7 +306,8 @@ def _both(a: Entry, b: Entry) -> Entry:
 
 def _is_remainder(amount: Index, of: Index) -> bool:
     atoms = amount.atoms()
-    return all(isinstance(atom, index.Remainder) and atom.a == of for atom in atoms) and amount.constant == 0
+    remainders = (isinstance(atom, index.Remainder) and (atom.a - of) % atom.b == 0 for atom in atoms)
+    return all(remainders) and amount.constant == 0
 
 
 def _either(a: Entry, b: Entry) -> Entry:
