@@ -44,8 +44,8 @@ def _all(names: str, text: str) -> dict[str, str]:
 
 
 _MATRICES: Final[dict[str, str]] = {
-    "eig": "Write sm.linalg.eigh(x) for symmetric matrices: there are no complex dtypes yet.",
-    "eigvals": "Write sm.linalg.eigvalsh(x) for symmetric matrices: there are no complex dtypes yet.",
+    "eig": "Write sm.linalg.eigh(x) for symmetric matrices, np.linalg.eig(x.numpy()) for others.",
+    "eigvals": "Write sm.linalg.eigvalsh(x) for symmetric matrices, np.linalg.eigvals(x.numpy()) for others.",
     "lstsq": "Write sm.linalg.pinv(a) @ b, or q, r = sm.linalg.qr(a) and solve_triangular(r, q.mT @ b, upper=True).",
     **_all("lu lu_factor", "Write sm.linalg.solve(a, b): the factors themselves are not given out."),
     **_all("expm matrix_exp", "For symmetric matrices, w, v = sm.linalg.eigh(x) and (v * sm.exp(w)) @ v.mT."),
@@ -304,6 +304,9 @@ NAMES: Final[dict[str, dict[str, str]]] = {
         ),
         "gumbel_softmax": "Write sm.softmax((scores + sm.random.gumbel(scores.shape)) / temperature, axis=-1).",
         "multi_head_attention_forward": "Write sm.nn.MultiheadAttention(embed_dim, num_heads)(x, x, x).",
+    },
+    "smelt.fft": {
+        **_all("fft2 ifft2 rfft2 irfft2", "Write {}(x, axes=(-2, -1)) with n in the place of 2."),
     },
     "smelt.linalg": {
         **_MATRICES,

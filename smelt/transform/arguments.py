@@ -7,11 +7,13 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
+import numpy as np
+
 from smelt import runtime, tree
 from smelt.derive import Variable
 from smelt.errors import ArgumentError
 from smelt.graph import Node, alias, build
-from smelt.tensor import Tensor, conjugated, wrap
+from smelt.tensor import Tensor, asarray, conjugated, wrap
 from smelt.tensor.derivatives import float_node
 from smelt.transform.attributes import attributes_of, hand_over
 
@@ -65,9 +67,23 @@ class Variables(NamedTuple):
         return tree.unflatten(self.structure, gradients)
 
 
+def flattened(value: Any) -> tuple[list[Any], tree.Structure]:
+    """The leaves of a tree and its structure, with other libraries' complex arrays as tensors: two leaves each."""
+    leaves, structure = tree.flatten(value)
+    if any(map(_is_complex_array, leaves)):
+        tensors = [asarray(leaf) if _is_complex_array(leaf) else leaf for leaf in leaves]
+        return tree.flatten(tree.unflatten(structure, tensors))
+    return leaves, structure
+
+
+def _is_complex_array(leaf: Any) -> bool:
+    array = not isinstance(leaf, Tensor | np.generic) and hasattr(leaf, "dtype")
+    return array and "complex" in str(leaf.dtype)
+
+
 def variables(value: Any, name: str, what: str) -> Variables:
     """Stand-ins for a tree of float tensors, told apart from everything that the function reaches otherwise."""
-    leaves, structure = tree.flatten(value)
+    leaves, structure = flattened(value)
     constants: list[Node | None] = [None] * len(leaves)
     if structure.kind is not None:
         for k, fixed in enumerate(tree.fixed(structure)):

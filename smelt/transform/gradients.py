@@ -13,7 +13,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.graph import Node, build, shape_text
 from smelt.tensor import Tensor, conjugated, to_node, wrap
 from smelt.tensor.derivatives import scalar_root
-from smelt.transform.arguments import Derived, called_with, function_of, positions, tensor_nodes, variables
+from smelt.transform.arguments import Derived, called_with, flattened, function_of, positions, tensor_nodes, variables
 from smelt.transform.waiting import let_wait
 
 P = ParamSpec("P")
@@ -191,7 +191,7 @@ def _parted(result: Any, name: str) -> tuple[Any, Any]:
 
 def _matching(value: Any, nodes: Sequence[Node], structure: tree.Structure, name: str, what: str) -> list[Node]:
     """The nodes of a tree that must look like another one."""
-    leaves, given = tree.flatten(value)
+    leaves, given = flattened(value)
     if given != structure:
         raise ArgumentError(f"{name}: {what} has the structure {given}", rule=f"it must be {structure}.")
     found: list[Node] = []

@@ -20,7 +20,7 @@ from smelt.errors import ArgumentError, AxisError, ShapeError
 from smelt.graph import Index, IndexLike, Node, build, row_major, shape_text
 from smelt.runtime import Placeholder
 from smelt.tensor import Tensor, node_of, wrap
-from smelt.transform.arguments import function_name
+from smelt.transform.arguments import flattened, function_name
 from smelt.transform.bodies import keeping_modules
 
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ class Vmap(Generic[P, T]):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        leaves, structure = tree.flatten((args, kwargs))
+        leaves, structure = flattened((args, kwargs))
         axes = tree.spread((self._in_axes, 0), structure, "vmap: in_axes")
         mapped = _mapped(leaves, axes, structure)
         size = _batch_size(mapped, self._axis_size)

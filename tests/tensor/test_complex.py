@@ -6,6 +6,7 @@ import cmath
 import copy
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -292,3 +293,16 @@ def test_trees_see_the_parts():
     assert sm.tree.paths(structure) == ["['z'].real", "['z'].imag"]
     assert sm.tree.unflatten(structure, leaves)["z"].tolist() == [1j]
     assert sm.tree.unflatten(structure, [1, 2]) == {"z": (1, 2)}
+
+
+def test_transforms_take_arrays_of_numpy() -> None:
+    z = np.asarray([[1 + 2j, 3j], [0.5, -1 + 1j]], np.complex64)
+    x = sm.asarray(z)
+
+    def f(z: Any) -> Any:
+        return sm.abs(z * z + 1).sum()
+
+    np.testing.assert_array_equal(sm.grad(f)(z).numpy(), sm.grad(f)(x).numpy())
+    np.testing.assert_array_equal(sm.vmap(sm.exp)(z).numpy(), sm.exp(x).numpy())
+    for one, other in zip(sm.jvp(sm.exp, (z,), (z,)), sm.jvp(sm.exp, (x,), (x,)), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())

@@ -285,7 +285,10 @@ class Cursor:
         if "0x" in token:
             value: int | float = int(token, 16)
             if isinstance(typed, Opaque):
-                value = dense.float_of_bits(int(value), typed.text)
+                try:
+                    value = dense.float_of_bits(int(value), typed.text)
+                except ValueError as error:
+                    self.fail(str(error), at=self.at - 1)
         else:
             value = float(token) if set(token) & set(".eE") else int(token)
         return value if typed is None else Typed(value, typed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ _ADDED: Final = {
 _PIECE: Final = 1 << 20  # digits that are taken at once: copies of all would need their memory
 _BRACKETS: Final = frozenset("[](),")
 _COMPLEX: Final = re.compile(r"complex<(f32|f64)>")
+_NUMBER: Final = re.compile(r"[-+]?(0x[0-9A-Fa-f]+|[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?)")
 _WIDTHS: Final = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 
@@ -47,8 +49,10 @@ def numpy_type(element: str) -> np.dtype[Any] | None:
 
 def float_of_bits(bits: int, element: str) -> int | float:
     """The number with these bits, if it is of a float type."""
-    if element not in _WIDTHS or bits >> _WIDTHS[element] or bits < 0:
+    if element not in _WIDTHS:
         return bits
+    if bits >> _WIDTHS[element] or bits < 0:
+        raise ValueError(f"0x{bits:X} is not the bits of a {element}")
     kind = numpy_type(element)
     return float(np.frombuffer(bits.to_bytes(_WIDTHS[element] // 8, "little"), kind)[0])
 
@@ -87,7 +91,30 @@ def read(inside: list[str], kind: Ranked) -> Dense:
         raise ValueError("the brackets of a constant do not fit together")
     if values.size != (1 if single and inside else count):
         raise ValueError(f"a constant has {values.size} elements, and its type {kind} has {count}")
+    if not single and not _is_nested(inside, kind.sizes):
+        raise ValueError(f"the lists of a constant are not nested as its type {kind} says")
     return Dense(kind, single and bool(inside), values.tobytes())
+
+
+def _is_nested(inside: list[str], sizes: Sequence[int | None]) -> bool:
+    """Whether lists in lists have the lengths of a shape; the two parts in (…) are one element."""
+    element = "(" if "(" in inside else ""
+    counts = [0]  # of what was met in each list that is open
+    for token in inside:
+        depth = len(counts) - 1
+        if token == "[":
+            if depth == len(sizes):
+                return False
+            counts.append(0)
+        elif token == "]":
+            if not depth or counts.pop() != sizes[depth - 1]:
+                return False
+            counts[-1] += 1
+        elif token == element or not (element or token in _BRACKETS):
+            if depth < len(sizes):
+                return False
+            counts[-1] += 1
+    return counts == [1]
 
 
 def _raw(text: str, kind: Ranked, element: np.dtype[Any], count: int) -> Dense:
@@ -96,6 +123,8 @@ def _raw(text: str, kind: Ranked, element: np.dtype[Any], count: int) -> Dense:
         raise ValueError('the bytes of a constant are written as in "0x01FF"')
     end = len(text) - 1
     data = b"".join(bytes.fromhex(text[k : min(k + _PIECE, end)]) for k in range(3, end, _PIECE))
+    if 2 * len(data) != end - 3:
+        raise ValueError("the bytes of a constant have spaces between them")
     if kind.element == "i1":
         if count != 1 and (data in (b"\0", b"\xff") or (data == b"\1" and count > 8)):
             return Dense(kind, True, b"\1" if data != b"\0" else b"\0")
@@ -125,6 +154,7 @@ def _array(numbers: list[str], name: str, element: np.dtype[Any]) -> Any:
         return np.array([known[token] for token in numbers], np.bool_)
     if element.kind in "iu" or name in ("i4", "si4", "ui4"):
         return _integers(numbers, element)
+    _check_digits(numbers)
     values = [float_of_bits(int(t, 16), name) if "0x" in t else float(t) for t in numbers]
     wide = np.array(values, np.float64)
     with np.errstate(all="ignore"):
@@ -132,7 +162,15 @@ def _array(numbers: list[str], name: str, element: np.dtype[Any]) -> Any:
     return narrow
 
 
+def _check_digits(numbers: list[str]) -> None:
+    """Python would also take words and underscores."""
+    wrong = next((token for token in numbers if not _NUMBER.fullmatch(token)), None)
+    if wrong is not None:
+        raise ValueError(f"a number is expected in a constant, not {wrong:.40}")
+
+
 def _integers(numbers: list[str], element: np.dtype[Any]) -> Any:
+    _check_digits(numbers)
     values = [int(token, 16 if "0x" in token else 10) for token in numbers]
     bits = 4 if element.itemsize == 1 and "4" in element.name else 8 * element.itemsize
     if any(not -(1 << (bits - 1)) <= value < 1 << bits for value in values):

@@ -217,8 +217,12 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
     if not isinstance(text, str):
         raise ArgumentError(
             f"load: the text is of type {type(text).__name__}",
-            hint="Decode bytes of a text; what MLIR has written as bytecode it has to print as text.",
+            hint="What jax.jit(f).lower(x) gives has a text: .as_text()."
+            if hasattr(text, "as_text")
+            else "Decode bytes of a text; what MLIR has written as bytecode it has to print as text.",
         )
+    if "\n" not in text and text.endswith((".mlir", ".mlirbc", ".txt")):
+        raise ArgumentError(f"load: {text!r:.80} is a path", hint="Read its text: Path(path).read_text().")
     if not isinstance(rules, Rules):
         raise ArgumentError(f"load: {rules!r:.40} are no rules", rule="there are SPECIFICATION and XLA.")
     module = mlir.parse(text, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -70,6 +71,7 @@ class Reading:
         self._types: dict[Type, tuple[DType, Shape]] = {}
         self.keys: list[Node] = []  # stand-ins for keys of random numbers, new ones in every call of the program
         self._depth = self._calls = 0
+        self._end = time.monotonic() + limits.seconds
 
     def random_key(self) -> Node:
         """The key of numbers that nothing in the text decides."""
@@ -94,6 +96,9 @@ class Reading:
         self._calls += 1
         if self._depth > _DEPTH or self._calls > self.limits.calls:
             raise ParseError(f"calls of {name!r} do not end", rule=f"at most {_DEPTH} functions call each other.")
+        if time.monotonic() > self._end:
+            at, rule = mlir.place(self.module.text, function.at), f"at most {self.limits.seconds:g} seconds are spent."
+            raise ParseError(f"{at}: reading takes too long", rule=rule)
         if len(function.body.blocks) != 1:
             at = mlir.place(self.module.text, function.at)
             raise ParseError(f"{at}: {name} has several blocks", rule="StableHLO has no jumps between blocks.")
@@ -114,7 +119,7 @@ class Reading:
             where = f"{mlir.place(self.module.text, function.at)}: {function.name}"
             raise ParseError(f"{where} gives {len(values)} values", rule=f"it declares {len(function.results)}.")
         for k, (value, (kind, _)) in enumerate(zip(values, function.results, strict=True)):
-            if isinstance(value, Node) and isinstance(kind, Ranked) and not self._is(value, kind):
+            if isinstance(value, Node) and isinstance(kind, Ranked) and not _fits(value, kind):
                 where = f"{mlir.place(self.module.text, function.at)}: {function.name}"
                 self._check(value, kind, f"{where}: result {k}")
 
@@ -265,18 +270,15 @@ class Reading:
 
     def _check(self, value: Node, kind: Ranked, what: str, operation: Operation | None = None) -> None:
         """Check a value against the type that the text declares."""
-        dtype = types.dtype_of(kind.element)
-        sizes = zip(value.shape, kind.sizes, strict=False)
-        fits = len(value.shape) == len(kind.sizes) and all(wanted in (None, size) for size, wanted in sizes)
-        if value.dtype is dtype and fits:
+        if _fits(value, kind):
             return
+        dtype = types.dtype_of(kind.element)
         what = f"{self._where(operation)}{what}".removesuffix(": ")
         if dtype is None:
             raise self._refusal(operation, kind.element, f"{what}: the element type {kind.element} is not supported")
         if value.dtype is not dtype:
             raise DTypeError(f"{what} is {value.dtype}", rule=f"the text declares {kind}.")
-        if not fits:
-            raise ShapeError(f"{what} has shape {shape_text(value.shape)}", rule=f"the text declares {kind}.")
+        raise ShapeError(f"{what} has shape {shape_text(value.shape)}", rule=f"the text declares {kind}.")
 
     def _where(self, operation: Operation | None) -> str:
         """How a message about an operation begins. Finding the place takes a walk through the text, so nothing else
@@ -292,6 +294,13 @@ class Reading:
         """The error about a legal operation that cannot be read."""
         at = self.place(operation)
         return UnsupportedOp(f"{at}: {operation.name}: {reason}", operation.name, at.line, at.column, hint=hint)
+
+
+def _fits(value: Node, kind: Ranked) -> bool:
+    """Whether a value is of a type, of which sizes may be open."""
+    sizes = zip(value.shape, kind.sizes, strict=False)
+    same = len(value.shape) == len(kind.sizes) and all(wanted in (None, size) for size, wanted in sizes)
+    return same and value.dtype is types.dtype_of(kind.element)
 
 
 _RELOCATED: Final[frozenset[Any]] = frozenset({ShapeError, DTypeError, ArgumentError, ParseError})

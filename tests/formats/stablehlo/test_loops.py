@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.formats import mlir
+from smelt.formats.mlir import LIMITS
 from smelt.graph import Loop, Op, topological
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -114,3 +116,21 @@ def test_it_can_be_differentiated() -> None:
         moved[1][at] -= step
         high, low = (expected(x, X[0])[1].astype(np.float64).sum() for x in moved)
         np.testing.assert_allclose(gradient.numpy()[at], (high - low) / (2 * step), rtol=2e-2, atol=2e-2)
+
+
+def test_many_calls_do_not_walk_through_the_text() -> None:
+    """Each call asked where its function stands, though nothing was wrong."""
+    count, t = 9, "tensor<f32>"
+    functions = [
+        f"func.func private @f{k}(%a: {t}) -> {t} {{ %0 = call @f{k + 1}(%a) : ({t}) -> {t}\n"
+        f"%1 = call @f{k + 1}(%0) : ({t}) -> {t}\nreturn %1 : {t} }}"
+        for k in range(count)
+    ]
+    last = f"func.func private @f{count}(%a: {t}) -> {t} {{ %0 = stablehlo.sine %a : {t}\nreturn %0 : {t} }}"
+    main = f"func.func @main(%a: {t}) -> {t} {{ %0 = call @f0(%a) : ({t}) -> {t}\nreturn %0 : {t} }}"
+    program = sm.stablehlo.load("\n".join([*functions, last, main]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mlir, "place", lambda *_: pytest.fail("a place was looked for"))
+        program.check()
+    with pytest.raises(sm.errors.ParseError, match="reading takes too long"):
+        sm.stablehlo.Imported(program.module, "main", sm.stablehlo.SPECIFICATION, LIMITS._replace(seconds=-1.0)).check()
