@@ -45,6 +45,20 @@ Values = dict[int, Node]  # of a loop or branch, by number: those that are read
 
 def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
     """Rewrite, plan, write composites out, rewrite what they became, read masks off what is clamped; in bodies, too."""
+    return _simplified(roots, plan, {})
+
+
+def _simplified(roots: Sequence[Node], plan: Plans, known: dict[tuple[Node, ...], list[Node]]) -> list[Node]:
+    """`known` has the bodies that were simplified: one is met again wherever what is around it is simplified again,
+    which is at every level of those that are nested.
+    """
+    key = tuple(roots)
+    if key not in known:
+        known[key] = _simplified_once(roots, plan, known)
+    return list(known[key])
+
+
+def _simplified_once(roots: Sequence[Node], plan: Plans, known: dict[tuple[Node, ...], list[Node]]) -> list[Node]:
     roots = rewrite(roots)
     planned = plan(roots)
     roots = roots if planned == roots else rewrite(planned)
@@ -55,7 +69,7 @@ def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
     bodies = any(node.op in CONTROL for node in order)
     if not bodies:
         return roots
-    roots = _simple_bodies(roots, functools.partial(simplify, plan=plan))
+    roots = _simple_bodies(roots, functools.partial(_simplified, plan=plan, known=known))
     lighter = lightened(roots)
     return roots if lighter == roots else simplify(lighter)
 

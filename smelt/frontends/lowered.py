@@ -7,14 +7,17 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Final
 
-from smelt.errors import GradientError, UnsupportedOp
+import numpy as np
+
+from smelt import dtypes
+from smelt.errors import ArgumentError, GradientError, UnsupportedOp
 from smelt.formats import stablehlo
 from smelt.formats.stablehlo import Imported, Rules
 from smelt.frontends.arguments import Typed, imported_jax
 from smelt.frontends.symbolic import explained
 from smelt.graph import topological
 from smelt.runtime import Storage, set_constant
-from smelt.tensor import Tensor, interop
+from smelt.tensor import Tensor, asarray, interop
 from smelt.transform import custom_vjp
 
 # For processors, linear algebra is written as calls of LAPACK's routines; for others it is operations. What those lack
@@ -138,6 +141,7 @@ def _written(
     leaves, structure = jax.tree.flatten(traced.out_info)
     results = [Typed(x.shape, x.dtype) for x in leaves]
     closed = traced.jaxpr
+    _refuse_calls(closed.jaxpr)
     large = [k for k, x in enumerate(closed.consts) if getattr(x, "nbytes", 0) >= _LARGE]
 
     def with_constants(constants: Sequence[Any], *arrays: Any) -> Any:
@@ -146,6 +150,29 @@ def _written(
     constants = [closed.consts[k] for k in large]
     program = _read(jax.jit(with_constants, keep_unused=True), [constants, *arguments], rules, is_open)
     return program, structure, results, [_constant(x) for x in constants]
+
+
+_CALLS: Final = {
+    "debug_print": ("jax.debug.print", "Take it out, or print with sm.debug.print in what calls this function."),
+    "debug_callback": ("jax.debug.callback", "Take it out, or call sm.debug.print in what calls this function."),
+    "pure_callback": ("jax.pure_callback", "Call sm.callback around the parts that JAX traces, or write it with JAX."),
+    "io_callback": ("jax.experimental.io_callback", "Do it in Python, before or after this function is called."),
+}
+
+
+def _refuse_calls(jaxpr: Any) -> None:
+    """Refuse calls of Python by what the user wrote: in a text they would be a name that only JAX knows."""
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in _CALLS:
+            asked, hint = _CALLS[name]
+            rule = "What JAX writes down of a function has operations only; Python is not called while it runs."
+            raise UnsupportedOp(f"from_jax: the function calls {asked}", name, 0, 0, rule=rule, hint=hint)
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                body = getattr(inner, "jaxpr", inner)
+                if hasattr(body, "eqns"):
+                    _refuse_calls(body)
 
 
 def _read(compiled: Any, arguments: Sequence[Any], rules: Rules, is_open: bool) -> Imported:
@@ -183,4 +210,12 @@ def tensor_of(array: Any) -> Tensor:
     jax = imported_jax()
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
+    if array.is_deleted():
+        raise ArgumentError(
+            f"from_jax: an array of shape {array.shape} was given up",
+            rule="JAX deletes an array that is donated (donate_argnums, donate_argnames) or deleted.",
+            hint="Pass a copy to the function that takes it over: jnp.copy(x).",
+        )
+    if dtypes.as_dtype(array.dtype) in dtypes.STORAGE:  # which DLPack need not know
+        return asarray(np.asarray(array))
     return interop.from_dlpack(array)

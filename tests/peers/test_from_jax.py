@@ -334,5 +334,43 @@ def test_mistakes() -> None:
         sm.from_jax(lambda x: x)(bytearray(3))
     with pytest.raises(TypeError, match="add got incompatible shapes"):
         sm.from_jax(lambda x: x + jnp.ones(7))(draw(3))
-    with pytest.raises(sm.errors.UnsupportedOp, match="custom_call"):
-        sm.from_jax(lambda x: jax.pure_callback(np.sin, x, x))(draw(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("jax.debug.print", lambda x: jax.debug.print("{}", x)),
+        ("jax.debug.callback", lambda x: jax.debug.callback(print, x)),
+        ("jax.pure_callback", lambda x: jax.pure_callback(np.sin, x, x)),
+        ("jax.experimental.io_callback", lambda x: jax.experimental.io_callback(np.sin, x, x)),
+    ],
+)
+def test_calls_of_python_are_refused_by_what_the_user_wrote(name: str, call: Any) -> None:
+    def inside(x: Any) -> Any:
+        def step(state: Any, _: Any) -> Any:
+            call(state)
+            return jax.lax.cond(state.sum() > 0, jnp.sin, jnp.cos, state), None
+
+        return jax.lax.scan(step, x, None, length=2)[0]
+
+    for function in (call, jax.jit(inside)):
+        with pytest.raises(sm.errors.UnsupportedOp, match=f"the function calls {name}[\\s\\S]*Python is not called"):
+            sm.from_jax(function)(draw(3))
+
+
+def test_arrays_that_were_given_up() -> None:
+    given, kept = jnp.ones(3), jnp.ones(3)
+    given.delete()
+    with pytest.raises(sm.errors.ArgumentError, match=r"given up[\s\S]*jnp.copy"):
+        sm.from_jax(lambda x: x + 1)(given)
+    # What is donated inside is one program with what is around it.
+    assert sm.from_jax(jax.jit(lambda x: x + 1, donate_argnums=0))(kept).tolist() == [2, 2, 2] == (kept + 1).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float8_e4m3fn", "float8_e5m2"])
+def test_types_that_only_store_are_moved_and_cast(dtype: str) -> None:
+    x = jnp.asarray([1, 3, 5]).astype(dtype)
+    found = sm.from_jax(lambda x: (x[::-1].astype(jnp.float32) * 2, x))(x)
+    assert found[0].tolist() == [10, 6, 2] and found[1].dtype.name == dtype
+    with pytest.raises(sm.errors.DTypeError, match=r"only stores values[\s\S]*Cast first"):
+        sm.from_jax(lambda x: x + x)(x)
