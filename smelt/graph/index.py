@@ -19,6 +19,7 @@ import numpy as np
 
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import index_numbers as numbers
+from smelt.graph import index_shares as shares
 from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, quoted, spell
 
 __all__ = ["Index", "IndexLike", "Dim", "ZERO", "as_index", "variable", "of", "size_of", "least", "upper", "product_of"]
@@ -152,14 +153,7 @@ class Index:
             return other + self.constant
         if not other.terms:
             return self + other.constant
-        terms = dict(self.terms)
-        for product, coefficient in other.terms.items():
-            total = terms.get(product, 0) + coefficient
-            if total:
-                terms[product] = total
-            else:
-                del terms[product]
-        return _recombine(Index(terms, self.constant + other.constant))
+        return recombined(term_by_term(self, other))
 
     __radd__ = __add__
 
@@ -386,15 +380,22 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
         return True
     if factor == -1 and _prove((rest + 1) * atom.b - 1 - atom.a, depth - 1, steps):  # a // b <= c means a < (c + 1)*b
         return True
+    if rising and atom.low < 0 and at(0) and _prove(atom.a, depth - 1, steps):
+        return True
     whole = [(atom.a, atom.b)]  # atom is a // b of each of these
     for other in expression.atoms():
-        if not isinstance(other, Quotient) or other is atom or other.a != atom.a:
+        if not isinstance(other, Quotient) or other is atom or other.a.terms != atom.a.terms:
             continue
-        if (times := exact_quotient(atom.b, other.b)) is not None:
-            whole.append((of(other), times))
+        apart = other.a - atom.a
+        times, k = exact_quotient(atom.b, other.b), exact_quotient(apart, other.b)
+        if times is not None and k is not None:
+            whole.append((of(other) - k, times))
         times = exact_quotient(other.b, atom.b)
-        # a // b is k * (a // (k * b)), or up to k - 1 more.
-        if times is not None and times.low >= 1 and at(times * of(other) + (0 if rising else times - 1)):
+        if times is None or times.low < 1 or (times == 1 and other.text > atom.text):  # or proofs would go to and fro
+            continue
+        # The other one is (atom + k) // times, so times * it is atom + k, or up to times - 1 less; or that of k + 1.
+        k = _divide(apart, atom.b)
+        if at(times * of(other) - k - (apart != k * atom.b) if rising else times * of(other) - k + times - 1):
             return True
     for a, b in whole:
         share = exact_quotient(factor, b)
@@ -425,22 +426,43 @@ def _product(a: Index, b: Index) -> Index:
                     terms[key] = total
                 else:
                     del terms[key]
-    return _recombine(Index(terms, constant))
+    return recombined(Index(terms, constant))
 
 
-def _recombine(index: Index) -> Index:
-    """n*(a // n) + a % n is a."""
+def recombined(index: Index) -> Index:
+    """n*(a // n) + a % n is a, and so is the sum of all (a + k) // n for k from 0 to n - 1."""
+    quotients: list[Quotient] = []
     for product, coefficient in index.terms.items():
-        if len(product) == 1 and type(product[0]) is Remainder:
-            remainder = product[0]
-            quotient: Atom | None = Quotient(remainder.a, remainder.b)
-            if type(_only_atom(remainder.a.terms)) is Quotient:  # (a // m) // n is written as a // (m*n)
-                quotient = _only_atom(_divide(remainder.a, remainder.b).terms)
-            whole = remainder.b * coefficient
+        if len(product) != 1:
+            continue
+        atom = product[0]
+        if type(atom) is Quotient:
+            if not atom.b.terms:
+                quotients.append(atom)
+        elif type(atom) is Remainder:
+            quotient: Atom | None = Quotient(atom.a, atom.b)
+            if type(_only_atom(atom.a.terms)) is Quotient:  # (a // m) // n is written as a // (m*n)
+                quotient = _only_atom(_divide(atom.a, atom.b).terms)
+            whole = atom.b * coefficient
             if quotient is not None and index.coefficient(quotient) == whole and quotient not in whole.atoms():
-                rest = index - of(remainder) * coefficient
-                return rest - of(quotient) * whole + remainder.a * coefficient
+                rest = index - of(atom) * coefficient
+                return rest - of(quotient) * whole + atom.a * coefficient
+    for quotient in quotients:
+        if (joined := shares.joined(index, quotient, quotients)) is not None:
+            return joined
     return index
+
+
+def term_by_term(a: Index, b: Index) -> Index:
+    """a + b, term by term."""
+    terms = dict(a.terms)
+    for product, coefficient in b.terms.items():
+        total = terms.get(product, 0) + coefficient
+        if total:
+            terms[product] = total
+        else:
+            del terms[product]
+    return Index(terms, a.constant + b.constant)
 
 
 def _divide(a: Index, b: Index) -> Index:

@@ -126,10 +126,53 @@ def test_arrays_are_evaluated_elementwise(seed: int) -> None:
         (minimum(ROW, N), "row"),
         (-(I // 2), "-(i // 2)"),
         (N - I // 2, "-(i // 2) + n"),
+        (N // 2 + (N + 1) // 2, "n"),
+        (N - N // 2, "(n + 1) // 2"),
+        (N // 2 + N // 2 + (N + 1) // 2, "n + n // 2"),
+        (2 * N - (N + 1) // 2, "n + n // 2"),
+        (N - 2 * (N // 2), "n - 2*(n // 2)"),
+        (N // 3 + (N + 1) // 3 + (N + 2) // 3, "n"),
+        (N - N // 3 - (N + 2) // 3, "(n + 1) // 3"),
+        ((N + 1) // 4 + (N + 3) // 4, "(n + 1) // 2"),
+        ((N + M) // 2 + (N + M + 1) // 2, "m + n"),
+        ((3 * ((N + 2) // 3) - N) // 2 + (3 * ((N + 2) // 3) - N + 1) // 2, "3*((n + 2) // 3) - n"),
     ],
 )
 def test_what_is_simplified(expression: Index, text: str) -> None:
     assert str(expression) == text
+
+
+shares = st.tuples(st.integers(1, 6), st.integers(2, 6), st.integers(0, 40), st.integers(-3, 3))
+
+
+@given(shares, st.lists(st.integers(-2, 2), min_size=1, max_size=6), st.integers(0, 10**6))
+def test_all_shares_are_the_whole(numbers: tuple[int, int, int, int], factors: list[int], n: int) -> None:
+    """The sum of (a + k*m) // (c*m) for k from 0 to c - 1 is a // m, also as a part of any other sum."""
+    m, c, more, factor = numbers
+    a = Dim("big", 0, 10**6) + more
+    parts = [(a + k * m) // (c * m) for k in range(c)]
+    assert sum(parts, as_index(0)) == a // m
+    for k, part in enumerate(parts):
+        others = sum((other for at, other in enumerate(parts) if at != k), as_index(0))
+        assert others + part == a // m
+        assert c > 2 or a // m - part == others
+    found = factor * (a // m)
+    for weight, part in zip(factors, parts, strict=False):
+        found = found + weight * part
+    wanted = factor * ((n + more) // m)
+    wanted += sum(w * ((n + more + k * m) // (c * m)) for k, w in zip(range(c), factors, strict=False))
+    assert as_index(found).evaluate({"big": n}) == wanted
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 20), st.integers(-3, 3))
+def test_proofs_about_numbers_that_are_a_little_apart(m: int, t: int, apart: int, slack: int) -> None:
+    """What is proven of a // m and (a + c) // (m * t) holds for all a."""
+    a = Dim("a", 0, 100)
+    for first, second in (((0, m), (apart, m * t)), ((apart, m), (0, m * t))):
+        for sign in (1, -1):
+            difference = sign * ((a + first[0]) // first[1] - t * ((a + second[0]) // second[1])) + slack
+            if nonnegative(difference):
+                assert all(difference.evaluate({"a": k}) >= 0 for k in range(101))
 
 
 @pytest.mark.parametrize(
@@ -142,6 +185,11 @@ def test_what_is_simplified(expression: Index, text: str) -> None:
         N * M - (ROW * M + variable("c", 0, M - 1)) - 1,
         (N + 7) // 8 * 8 - N,
         N - N // 8 * 8,
+        # Quotients of numbers that are a little apart.
+        2 * ((N + 3) // 4) - (N + 1) // 2,
+        (N + 1) // 2 + 1 - 2 * ((N + 3) // 4),
+        (N + 5) // 8 - N // 8,
+        (3 * ((N + 2) // 3) - N) // 2,
         minimum(N, M) - 1,
         maximum(N, M) - N,
         N - minimum(N, M),

@@ -55,18 +55,17 @@ class Condition(NamedTuple):
             amount = -amount
         if relation == ">=":
             return cls(relation, amount)
-        rest = 1 - amount
-        below = _uncapped(rest)  # min(n, 1) is 1 where n is not 0
-        if below is not rest:
-            return cls("==" if relation == "!=" else "!=", below)
+        if amount.constant == 1 and nonnegative(amount) and nonnegative(1 - amount):  # 1 - n, of an n that is 0 or 1
+            relation, amount = _OPPOSITES[relation], 1 - amount
         return cls(relation, _uncapped(amount))
 
     def negated(self) -> Condition:
         if self.relation == ">=":
             return Condition.of(">=", -self.amount - 1)
-        return Condition("!=" if self.relation == "==" else "==", self.amount)
+        return Condition(_OPPOSITES[self.relation], self.amount)
 
 
+_OPPOSITES: Final = {"==": "!=", "!=": "=="}
 _RELATIONS: Final[dict[str, Callable[[int], bool]]] = {
     ">=": lambda amount: amount >= 0,
     "==": lambda amount: amount == 0,
@@ -270,7 +269,7 @@ def _equal(a: IndexLike, b: IndexLike) -> Entry:
 def _uncapped(amount: Index) -> Index:
     """min(n, 1) is 0 where n is: how signs are compared."""
     atom = _only_atom(amount)
-    if isinstance(atom, index.Minimum) and amount.low >= 0:
+    if isinstance(atom, index.Minimum) and nonnegative(amount):
         parts = [side for side in (atom.a, atom.b) if side.value is None]
         return parts[0] if len(parts) == 1 else amount
     return amount
@@ -305,6 +304,7 @@ def _both(a: Entry, b: Entry) -> Entry:
 
 
 def _is_remainder(amount: Index, of: Index) -> bool:
+    """Whether a number is made of remainders of another one, or of what differs from it by whole divisors."""
     atoms = amount.atoms()
     remainders = (isinstance(atom, index.Remainder) and (atom.a - of) % atom.b == 0 for atom in atoms)
     return all(remainders) and amount.constant == 0
