@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from smelt.cli import emitting, functions
 from smelt.cli.emitting import compiled, jitted
 from smelt.cli.functions import Called
+
+if TYPE_CHECKING:
+    from smelt.device import HostStep
 
 _EXAMPLES: Final = """examples:
   smelt emit-mlir net.py:forward --shapes "f32[8,784], f32[784,10]"
@@ -21,7 +24,7 @@ levels, from what is written to what is run:
   composite   StableHLO, with attention, norms and the like by name (the default)
   stablehlo   StableHLO, where these are functions that are called
   linalg      linalg on tensors: an operation for each kernel, with one before it for each reduction inside
-  kernel      smelt's own regions and loops, as they become source here
+  kernel      smelt's own regions and loops, as they become source here, and what Python is called for
 """
 
 
@@ -50,8 +53,28 @@ def _linalg(called: Called, weights: str) -> str:
 
 
 def _kernel(called: Called, weights: str) -> str:
-    texts = [text for one in compiled(called).kernels for text in (one.region, one.ir)]
-    return "\n".join(f"{text.rstrip()}\n" for text in dict.fromkeys(texts))
+    from smelt.device import HostStep, Launch
+
+    graph = compiled(called)
+    records, texts = iter(graph.kernels), list[str]()
+    for step in graph.launches:
+        if isinstance(step, Launch):
+            one = next(records)
+            texts += [one.region, one.ir]
+        elif isinstance(step, HostStep):
+            texts.append(_host(step))
+    return "\n".join(f"{text.rstrip()}\n" for text in dict.fromkeys(texts)) or "nothing runs: results are arguments\n"
+
+
+def _host(step: HostStep) -> str:
+    """A call of Python's, which has no kernel."""
+    from smelt.dtypes import as_dtype
+    from smelt.graph import host_name, shape_text
+
+    roles = ["argument"] * step.read + ["output"] * (len(step.arrays) - step.read)
+    given = zip(roles, step.arrays, strict=True)
+    lines = [f"{role} b{k} {as_dtype(dtype)} {shape_text(shape)}" for k, (role, (dtype, shape)) in enumerate(given)]
+    return "\n".join([f"call {host_name(step.function)} by Python", *lines])
 
 
 _LEVELS: Final[dict[str, Callable[[Called, str], str]]] = {

@@ -32,6 +32,25 @@ def test_graph(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert root.shape == (4, 2)
 
 
+def test_kernels_say_what_python_is_called_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(
+        "import smelt as sm, numpy as np\n"
+        "def f(x):\n    return sm.linalg.cholesky(x) * 2\n"
+        "def g(x):\n    return sm.fori_loop(0, 3, lambda i, s: sm.callback(np.sin, s, s), x)\n"
+        "def h(x):\n    return x\n"
+    )
+
+    def written(name: str) -> str:
+        assert main(["emit-mlir", f"{path}:{name}", "--shapes", "f32[4,4]", "--level", "kernel"]) == 0
+        return capsys.readouterr().out
+
+    call = "call {} by Python\nargument b0 float32 (4, 4)\noutput b1 float32 (4, 4)\n"
+    assert written("f").startswith(call.format("linalg.cholesky") + "\nregion\n")
+    assert call.format("sin") in written("g")
+    assert written("h") == "nothing runs: results are arguments\n"
+
+
 def test_composites_are_the_default(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = emitted(capsys, "emit-mlir", script)
     assert '"stablehlo.composite"' in text
