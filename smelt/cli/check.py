@@ -8,9 +8,12 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from smelt.cli import functions, options
+
+if TYPE_CHECKING:
+    from smelt.errors import SmeltError
 
 _EXAMPLES: Final = """examples:
   smelt check model.mlir
@@ -18,8 +21,9 @@ _EXAMPLES: Final = """examples:
   smelt check model.mlir --shapes "f32[8,784]"
   smelt check *.mlir --json
 
-What is wrong is printed as FILE:LINE:COLUMN with the line and a caret, and ends with status 1. Operations that smelt
-does not have are told as such.
+What is wrong is printed as FILE:LINE:COLUMN with the line and a caret, and ends with status 1. After an operation that
+is wrong, its results are taken to be what it declares; after wrong syntax, nothing more is looked for. Operations that
+smelt does not have are told as such.
 """
 _PLACE: Final = re.compile(r"line (\d+), column (\d+): ", re.ASCII)
 _WIDEST = 160  # columns of a line that are shown
@@ -65,16 +69,16 @@ def main(arguments: argparse.Namespace) -> int:
             if not arguments.json:
                 print(f"{path}: {result}")
             continue
-        found.append(result)
-        if not arguments.json:
-            print(shown(result, text), file=sys.stderr)
+        found += result
+        for finding in [] if arguments.json else result:
+            print(shown(finding, text), file=sys.stderr)
     if arguments.json:
         print(json.dumps({"wrong": [finding._asdict() for finding in found], "programs": signatures}))
     return int(bool(found))
 
 
-def _checked(file: str, text: str, types: Sequence[tuple[Any, tuple[Any, ...]]], name: str) -> Finding | str:
-    """What is wrong, or what the program takes and gives."""
+def _checked(file: str, text: str, types: Sequence[tuple[Any, tuple[Any, ...]]], name: str) -> list[Finding] | str:
+    """What is wrong, in the order of the text, or what the program takes and gives."""
     from smelt.errors import SmeltError
     from smelt.formats import stablehlo
 
@@ -82,15 +86,21 @@ def _checked(file: str, text: str, types: Sequence[tuple[Any, tuple[Any, ...]]],
         program = stablehlo.load(text, name=name)
         for argument, (dtype, _) in zip(program.signature.arguments, types, strict=False):
             if argument.dtype is not dtype:
-                return Finding(file, "ArgumentError", f"{program.name}: {argument} is given as {dtype}")
-        program.check(*(shape for _, shape in types))
+                return [Finding(file, "ArgumentError", f"{program.name}: {argument} is given as {dtype}")]
+        mistakes = program.mistakes(*(shape for _, shape in types))
     except SmeltError as error:
-        kind, told = type(error).__name__, str(error.told)
-        place = _PLACE.match(told)
-        if place is None:
-            return Finding(file, kind, told)
-        return Finding(file, kind, told[place.end() :], int(place[1]), int(place[2]))
-    return str(program.signature)
+        mistakes = [error]
+    found = [_finding(file, error) for error in mistakes]
+    return sorted(found, key=lambda one: (one.line or 0, one.column or 0)) or str(program.signature)
+
+
+def _finding(file: str, error: SmeltError) -> Finding:
+    """An error, which may say where it is."""
+    kind, told = type(error).__name__, str(error.told)
+    place = _PLACE.match(told)
+    if place is None:
+        return Finding(file, kind, told)
+    return Finding(file, kind, told[place.end() :], int(place[1]), int(place[2]))
 
 
 def shown(finding: Finding, text: str) -> str:

@@ -50,6 +50,51 @@ def test_places_have_a_caret(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert told[-2:] == ["    return %0 : tensor<4x3xf32>", "    ^"]
 
 
+WRONG = """func.func @main(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  %1 = stablehlo.tanh %0 : tensor<2x3xf32>
+  %2 = stablehlo.reshape %1 : (tensor<2x3xf32>) -> tensor<5xf32>
+  %3 = func.call @f(%1) : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %4 = func.call @f(%x) : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %5 = stablehlo.nothing %3 : tensor<?x2xf32>
+  %6 = stablehlo.add %5, %5 : tensor<?x2xf32>
+  %7 = stablehlo.add %2, %9 : tensor<5xf32>
+  return %4 : tensor<2x2xf32>
+}
+func.func private @f(%x: tensor<2x3xf32>) -> tensor<2x2xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.reduce"(%x, %c) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %x : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<2xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+"""
+
+
+def test_all_mistakes_are_told_and_none_that_follows_from_another(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(WRONG, encoding="utf-8")
+    assert cli.main(["check", str(file), "--json"]) == 1
+    wrong = json.loads(capsys.readouterr().out)["wrong"]
+    assert [(one["line"], one["kind"]) for one in wrong] == [
+        *((2, "ShapeError"), (4, "ShapeError"), (7, "UnsupportedOp"), (9, "ParseError")),
+        *((12, "ShapeError"), (16, "ShapeError")),
+    ]
+    assert cli.main(["check", str(file)]) == 1
+    assert capsys.readouterr().err.count("^\n") == 6
+
+
+def test_there_is_an_end_to_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "".join(f"  %{k} = stablehlo.reshape %x : (tensor<2xf32>) -> tensor<{k + 3}xf32>\n" for k in range(80))
+    file.write_text(f"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{lines}  return %x : tensor<2xf32>\n}}")
+    assert cli.main(["check", str(file), "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["wrong"]) == 50
+
+
 def test_a_syntax_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD.replace(" : tensor<?x3xf32>\n  return", "\n  return"), encoding="utf-8")
     assert cli.main(["check", str(file)]) == 1

@@ -34,7 +34,7 @@ def angle(a: Node, b: Node) -> Node:
 def _complex(call: Call) -> Node:
     real, imaginary = call.operands
     if real.shape != imaginary.shape:
-        call.wrong(f"the operands have shapes {list(real.shape)} and {list(imaginary.shape)}")
+        call.misfit(f"the operands have shapes {list(real.shape)} and {list(imaginary.shape)}")
     return pairs.paired(real, imaginary)
 
 

@@ -27,10 +27,10 @@ def lengths(call: Call, k: int, rank: int) -> list[IndexLike]:
     """The sizes of so many axes, none of which is negative."""
     found = known_sizes(call, k)
     if len(found) != rank:
-        call.wrong(f"it has {len(found)} sizes for {rank} axes")
+        call.misfit(f"it has {len(found)} sizes for {rank} axes")
     for size in found:
         if index.upper(size) < 0:
-            call.wrong(f"a size is negative: {size}")
+            call.misfit(f"a size is negative: {size}")
     return [size_of(_not_negative(size)) if isinstance(size, index.Index) else size for size in found]
 
 

@@ -170,7 +170,7 @@ def gathered(call: Call, x: Node, indices: Node, sizes: Sequence[IndexLike]) -> 
     """Windows of x from starts that are moved until the windows fit."""
     numbers = _numbers(call, call.coded("dimension_numbers"), _GATHER)
     if len(sizes) != x.rank or not all(certain(s) and certain(n - s) for s, n in zip(sizes, x.shape, strict=True)):
-        call.wrong(f"windows of {list(sizes)} do not fit into {list(x.shape)}")
+        call.misfit(f"windows of {list(sizes)} do not fit into {list(x.shape)}")
     if len(set(numbers.window)) != len(numbers.window):
         call.wrong(f"the axes {list(numbers.window)} are not all different")
     shape = _gathered_shape(call, numbers, indices, sizes)
@@ -228,7 +228,7 @@ def _dynamic_update_slice(call: Call) -> Node:
     if len(starts) != x.rank or update.rank != x.rank:
         call.wrong(f"it needs a start for each of {x.rank} axes")
     if not all(certain(b - a) for a, b in zip(update.shape, x.shape, strict=True)):
-        call.wrong(f"an update of {list(update.shape)} does not fit into {list(x.shape)}")
+        call.misfit(f"an update of {list(update.shape)} does not fit into {list(x.shape)}")
     return dynamic_update_slice(x, update, starts)
 
 
@@ -259,7 +259,7 @@ def _scatter(call: Call) -> list[Value]:
     numbers = _numbers(call, call.coded("scatter_dimension_numbers"), _SCATTER)
     shape = updates[0].shape
     if any(u.shape != shape for u in updates) or any(x.shape != xs[0].shape for x in xs):
-        call.wrong("all inputs have one shape, and so have all updates")
+        call.misfit("all inputs have one shape, and so have all updates")
     if 0 in shape or 0 in xs[0].shape:
         return list(xs)
     where = _places(call, xs[0], indices, numbers, shape)

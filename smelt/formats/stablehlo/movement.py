@@ -107,7 +107,7 @@ def _slice(call: Call) -> Node:
         call.wrong(f"its spans do not fit {x.rank} axes")
     for start, limit, step, size in zip(starts, limits, steps, x.shape, strict=True):
         if not 0 <= start <= limit or step < 1 or (isinstance(size, int) and limit > size):
-            call.wrong(f"{start}:{limit}:{step} is no part of an axis of {size}")
+            call.misfit(f"{start}:{limit}:{step} is no part of an axis of {size}")
     return build.slice_(x, [(a, -(-(b - a) // s), s) for a, b, s in zip(starts, limits, steps, strict=True)])
 
 

@@ -225,7 +225,7 @@ def _grouped(call: Call, x: Node, w: Node, groups: int, batches: int, count_: in
         return contract(x, w, [0, 1, *outer, *inner], [2, 1, *inner], [0, 2, *outer], call.dtype)
     b, f, (o, i) = x.shape[0], x.shape[1], w.shape[:2]
     if (upper(f) % groups, upper(o) % groups, upper(b) % batches, upper(o) % batches) != (0, 0, 0, 0):
-        call.wrong("groups do not divide the features")
+        call.misfit("groups do not divide the features")
     if groups > 1:
         x = build.reshape(x, (b, groups, upper(f) // groups, *x.shape[2:]))
         w = build.reshape(w, (groups, upper(o) // groups, i, *w.shape[2:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from smelt import runtime
 from smelt.dtypes import DType
-from smelt.errors import ArgumentError, ParseError, ShapeError, UnsupportedOp
+from smelt.errors import ArgumentError, ParseError, ShapeError, SmeltError, UnsupportedOp
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Limits, Module, Ranked
 from smelt.formats.stablehlo import types
@@ -103,6 +104,25 @@ class Imported:
         unless others are given; in the place of a scalar's shape may stand its value. The results, which only have
         types.
         """
+        graph = self._graph(*self._asked(shapes))
+        return [wrap(node) for node in graph.roots]
+
+    def mistakes(self, *shapes: Any) -> list[SmeltError]:
+        """All that is wrong with the program, for arguments as `check` takes them; nothing if it is right. After an
+        operation that is wrong, its results are taken to be what it declares.
+        """
+        asked = self._asked(shapes)
+        try:
+            self._graph(*asked)
+        except SmeltError as first:
+            found: list[SmeltError] = []
+            with contextlib.suppress(SmeltError):  # what is wrong with the arguments, or one mistake too many
+                self.read(*asked, found)
+            return found if str(first.told) in [str(error.told) for error in found] else [first, *found]
+        return []
+
+    def _asked(self, shapes: Sequence[Any]) -> tuple[tuple[Shape, ...], Numbers]:
+        """Shapes of arguments, and the values of those that stand in the place of shapes."""
         declared = self.signature.arguments
         values = {k: (shape,) for k, shape in enumerate(shapes) if isinstance(shape, int | Index)}
         given: list[Any] = [() if k in values else tuple(shape) for k, shape in enumerate(shapes)]
@@ -112,8 +132,7 @@ class Imported:
         for argument, shape in zip(declared, given, strict=True):
             if None in shape:
                 raise ShapeError(f"{self.name}: the sizes of {argument} are not known", hint="Give all shapes.")
-        graph = self._graph(tuple(checked_shape(shape, self.name) for shape in given), tuple(values.items()))
-        return [wrap(node) for node in graph.roots]
+        return tuple(checked_shape(shape, self.name) for shape in given), tuple(values.items())
 
     def graph(self) -> list[Node]:
         """The roots of the graph for the declared shapes."""
@@ -137,17 +156,22 @@ class Imported:
             known = self._graphs[shapes, numbers] = self.read(shapes, numbers)
         return known
 
-    def read(self, shapes: Sequence[Shape], numbers: Numbers = ()) -> _Graph:
-        """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them."""
+    def read(self, shapes: Sequence[Shape], numbers: Numbers = (), mistakes: list[SmeltError] | None = None) -> _Graph:
+        """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them. Where there
+        is a list for mistakes, all are put there, and what the program makes does not count.
+        """
         stand_ins = []
         for argument, shape in zip(self.module.functions[self.name].arguments, shapes, strict=True):
             dtype = self._dtype(argument.type)
             stand_ins.append(stand_in(dtype, shape))
         reading = Reading(self.module, ROWS, self.rules, self.limits)
+        reading.mistakes = mistakes
         reading.given.update({node: k for k, node in enumerate(stand_ins)})
         for k, values in numbers:
             reading.entries.note(stand_ins[k], np.array([*values, None], object)[:-1].reshape(shapes[k]))
         roots = reading.function(self.name, stand_ins)
+        if mistakes is not None:
+            return _Graph([], [], [])
         for k, root in enumerate(roots):
             if not isinstance(root, Node):
                 at = mlir.place(self.module.text, self.module.functions[self.name].at)

@@ -27,6 +27,13 @@ SPECIFICATION: Final = Rules(whole_windows=False)
 XLA: Final = Rules(whole_windows=True)
 
 
+class Missing:
+    """The value of an operation that could not be read, and whose type says too little."""
+
+
+_MOST_MISTAKES = 50  # then nothing more is looked for
+
+
 class UnknownSize(UnsupportedOp):
     """A size that depends on the values of some arguments, whose numbers are `arguments`."""
 
@@ -72,6 +79,8 @@ class Reading:
         self.keys: list[Node] = []  # stand-ins for keys of random numbers, new ones in every call of the program
         self._depth = self._calls = 0
         self._end = time.monotonic() + limits.seconds
+        self.mistakes: list[SmeltError] | None = None  # where all of them are looked for, those that have been found
+        self._met = 0  # how often one was met
 
     def random_key(self) -> Node:
         """The key of numbers that nothing in the text decides."""
@@ -111,7 +120,11 @@ class Reading:
         except RecursionError:  # bodies inside take many more of Python's calls than functions do
             raise ParseError(f"calls of {name!r} do not end, or bodies lie in each other too deep") from None
         self._depth -= 1
-        self._check_results(function, results)
+        try:
+            self._check_results(function, results)
+        except SmeltError as error:
+            self._noted(error)
+            return [self._declared(kind) for kind, _ in function.results]
         return results
 
     def _check_results(self, function: Function, values: Sequence[Value]) -> None:
@@ -156,9 +169,52 @@ class Reading:
                 if number < len(block.operations):
                     after = block.operations[number]
                     raise ParseError(f"{self.place(after)}: {after.name}: it stands behind the end of its body")
-                return self._operands(operation, inner)
-            self._step(operation, inner)
+                return self._given_back(operation, inner)
+            if self.mistakes is None:
+                self._step(operation, inner)
+            else:
+                self._try(operation, inner)
         return []
+
+    # --- all mistakes
+
+    def _noted(self, error: SmeltError) -> None:
+        """Go on after a mistake, if all of them are looked for; each is noted once, however often it is met."""
+        if self.mistakes is None or len(self.mistakes) >= _MOST_MISTAKES:
+            raise error
+        self._met += 1
+        if str(error.told) not in [str(other.told) for other in self.mistakes]:
+            self.mistakes.append(error)
+
+    def _given_back(self, operation: Operation, scope: Scope) -> list[Value]:
+        try:
+            return self._operands(operation, scope)
+        except SmeltError as error:
+            self._noted(error)
+            return [scope.get(name, Missing()) for name in operation.operands]
+
+    def _try(self, operation: Operation, scope: Scope) -> None:
+        """Read an operation. If it is wrong, that is noted, and its results are of the types that it declares; so it is
+        if an operand is missing, or something is wrong inside: then the rest is no mistake of its own.
+        """
+        before = self._met
+        if not any(isinstance(scope.get(name), Missing) for name in operation.operands):
+            try:
+                return self._step(operation, scope)
+            except SmeltError as error:
+                if self._met == before:
+                    self._noted(error)
+            except Exception:
+                if not self._met:  # rows rely on what has been checked
+                    raise
+        for name, kind in zip(operation.results, operation.types, strict=False):
+            scope[name] = self._declared(kind)
+
+    def _declared(self, kind: Type) -> Value:
+        try:
+            return stand_in(*self.type(None, kind))
+        except SmeltError:
+            return Missing()
 
     def _name(self, name: str, value: Value, scope: Scope, operation: Operation | None = None) -> None:
         if name in scope:

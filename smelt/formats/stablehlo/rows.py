@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from smelt.dtypes import DType
-from smelt.errors import ParseError
+from smelt.errors import ParseError, ShapeError
 from smelt.formats import mlir
 from smelt.formats.mlir import Array, Coded, Dense, Operation, Symbol, Typed
 from smelt.formats.stablehlo import types
@@ -36,6 +36,10 @@ class Call:
     def wrong(self, message: str) -> NoReturn:
         """Say that this is no legal operation."""
         raise ParseError(f"{self.reading.place(self.operation)}: {self.operation.name}: {message}")
+
+    def misfit(self, message: str) -> NoReturn:
+        """Say that shapes do not fit each other."""
+        raise ShapeError(f"{self.reading.place(self.operation)}: {self.operation.name}: {message}")
 
     # --- types
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
-from smelt.errors import ArgumentError, ParseError, ShapeError, UnsupportedOp
+from smelt.errors import ArgumentError, ShapeError, UnsupportedOp
 from smelt.formats.stablehlo.sizes import Condition
 from smelt.graph import Index
 from tests.interpreted import interpreted
@@ -142,7 +142,7 @@ def test_an_argument_that_is_a_shape() -> None:
         assert program(x, np.array(shape, np.int32)).shape == shape
     with pytest.raises(ShapeError, match=r"line 2, column 6: .*the number of elements changes"):
         program(x, np.array([2, 2], np.int32))
-    with pytest.raises(ParseError, match="a size is negative"):
+    with pytest.raises(ShapeError, match="a size is negative"):
         program(x, np.array([-2, -3], np.int32))
 
 
