@@ -54,7 +54,8 @@ def tried(text: str, number: int = 0, seconds: float = 2.0) -> Outcome:
     try:
         program = stablehlo.load(text)
         shapes = [tuple(3 if n is None else n for n in argument.shape) for argument in program.signature.arguments]
-        program.check(*shapes)
+        for mistake in program.mistakes(*shapes):  # the first one counts
+            raise mistake
     except SmeltError as error:
         told = str(error)
         return Outcome(
