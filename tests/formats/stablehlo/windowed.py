@@ -115,5 +115,7 @@ NEARLY: dict[str, Case] = {
         lambda x: _windows(sm.pad(x, ((0, 0), (0, 0), (1, 1))), 2, 2).max(-1), "reduce_window", 1, [X]
     ),
     "a maximum of truths": Case(lambda x: _windows(x > 0, 2, 2).any(-1), "reduce_window", 1, [X]),
+    "windows of one element": Case(lambda x: sm.avg_pool1d(x, 1), "reduce_window", 0, [X]),
+    "every other element": Case(lambda x: sm.max_pool1d(x, 1, stride=2), "reduce_window", 1, [X]),
     "NaN": Case(lambda x: sm.max_pool2d(sm.log(x), 2, padding=1), "reduce_window", 1, [X]),
 }

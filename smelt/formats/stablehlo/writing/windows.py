@@ -332,6 +332,9 @@ def _pooling(node: Node) -> Node | None:
     windowed = _windowed(x, constant_bytes(identity(op, x.dtype), x.dtype), True)
     if windowed is None or axes != tuple(range(windowed.image.rank, x.rank)):
         return None
+    if all(window.size == window.step == 1 for window in windowed.windows):  # nothing is folded
+        padded = any(pair != (0, 0) for pair in windowed.pads)
+        return None if padded else build.cast(windowed.image, node.dtype)
     rank = windowed.image.rank
     wide = compute_dtype(x.dtype) if op in ("add", "mul") and x.dtype.is_float else x.dtype
     windows = [Window(k, 1, 1, 1) for k in range(rank)]
