@@ -59,15 +59,19 @@ def _signals(batch: int, size: int, is_complex: bool) -> Callable[[bool], list[A
     return inputs
 
 
-_TRANSFORMS: dict[str, tuple[Way, Way]] = {"fft": (sm.fft.fft, np.fft.fft), "rfft": (sm.fft.rfft, np.fft.rfft)}
+_TRANSFORMS: dict[str, tuple[Way, Way]] = {
+    "fft": (sm.fft.fft, np.fft.fft),
+    "rfft": (sm.fft.rfft, np.fft.rfft),
+    "irfft": (sm.fft.irfft, np.fft.irfft),
+}
 _LENGTHS = (64, 256, 1000, 1009, 1024, 4096, 65536)
 
 
 def _transforms() -> Iterator[tuple[str, Case]]:
     for name, (ours, numpy) in _TRANSFORMS.items():
-        for size in _LENGTHS:
+        for size in (n for n in _LENGTHS if name != "irfft" or n % 2 == 0):
             batch = (1 << 18) // size
-            inputs = _signals(batch, size, name == "fft")
+            inputs = _signals(batch, size // 2 + 1 if name == "irfft" else size, name != "rfft")
             yield f"{name}-{size}", Case(f"{name} of {batch:,} rows of {size:,}", inputs, ours, {"numpy": numpy})
 
 

@@ -8,7 +8,6 @@ step has too few rows for that, real numbers are taken two by two as complex one
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from smelt.fft.steps import (
     MOST,
     angles,
     constant,
+    cut,
     half_turns,
     joined,
     numbers,
@@ -29,14 +29,16 @@ from smelt.fft.steps import (
     turned,
     turns,
 )
-from smelt.graph import IndexLike, Node, build, product_of
+from smelt.graph import Node, build, product_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def spectrum(x: Node, size: int) -> Node:
-    """The first half of the transform along the last axis of (batch, size) real numbers: (2, batch, size // 2 + 1)."""
+    """The first half of the transform of real numbers along the second axis of (before, size, after), with both parts
+    along a new first axis.
+    """
     rows = rows_of(size)
     if 3 <= rows <= MOST:
         return _by_rows(x, size, rows)
@@ -46,8 +48,8 @@ def spectrum(x: Node, size: int) -> Node:
 
 
 def real_numbers(real: Node, imaginary: Node, size: int, sign: int) -> Node:
-    """The transform of a half spectrum, (batch, size // 2 + 1) twice, and its conjugate mirror image: (batch, size).
-    What would not be its own conjugate, the imaginary part of the ends, counts for nothing.
+    """The transform of a half spectrum, (before, size // 2 + 1, after) twice, and of its conjugate mirror image. The
+    imaginary part of the ends, which would not be its own conjugate, counts for nothing.
     """
     rows = rows_of(size)
     if 3 <= rows <= MOST:
@@ -82,54 +84,49 @@ def _back(rows: int, sign: int, dtype: DType) -> NDArray[Any]:
 
 
 def _by_rows(x: Node, size: int, rows: int) -> Node:
-    batch, columns, half = x.shape[0], size // rows, rows // 2 + 1
+    before, _, after = x.shape
+    columns, half = size // rows, rows // 2 + 1
+    inner = product_of((columns, after))
     matrix = constant(_there(rows, x.dtype))
-    if columns == 1:  # b, j | j, p, k -> p, b, k
-        return build.contract(x, matrix, (0, 1), (1, 2, 3), (2, 0, 3))
-    found = build.contract(build.reshape(x, (batch, rows, columns)), matrix, (0, 1, 4), (1, 2, 3), (2, 0, 3, 4))
-    found = turned(found, *turns(size, rows, 1, x.dtype, half))
-    found = transformed(build.reshape(found, (2, product_of((batch, half)), columns)), 1)
-    found = build.reshape(found, (2, batch, half, columns))
+    found = build.contract(build.reshape(x, (before, rows, inner)), matrix, (0, 1, 4), (1, 2, 3), (2, 0, 3, 4))
+    if columns == 1:
+        return build.reshape(found, (2, before, half, after))
+    found = turned(build.reshape(found, (2, before, half, columns, after)), *turns(size, rows, 1, x.dtype, half))
+    found = transformed(build.reshape(found, (2, product_of((before, half)), columns, after)), 1)
+    found = build.reshape(found, (2, before, half, columns, after))
     count = size // 2 // rows + 1  # of the rows of the result
-    there = build.slice_(found, _spans((2, batch, half, count)))
-    mirrored = _backwards(found, (rows - half, columns - 1), (rows - half, count))
+    mirrored = cut(cut(found, columns - 1, count, -1, axis=3), rows - half, rows - half, -1, axis=2)
     mirrored = joined(part(mirrored, 0), build.neg(part(mirrored, 1)))
-    whole = build.permute(build.concat([there, mirrored], 2), (0, 1, 3, 2))
-    return resized(build.reshape(whole, (2, batch, count * rows)), size // 2 + 1)
+    whole = build.concat([cut(found, 0, count, axis=3), mirrored], 2)
+    whole = build.reshape(build.permute(whole, (0, 1, 3, 2, 4)), (2, before, count * rows, after))
+    return resized(whole, size // 2 + 1)
 
 
 def _by_rows_back(real: Node, imaginary: Node, size: int, rows: int, sign: int) -> Node:
-    batch, columns, half = real.shape[0], size // rows, rows // 2 + 1
-    matrix = constant(_back(rows, sign, real.dtype))
-    if columns == 1:  # p, b, k | p, k, j -> b, j
-        return build.contract(joined(real, imaginary), matrix, (0, 1, 2), (0, 2, 3), (1, 3))
-    sides = [_spread_out(real, rows, columns, False), _spread_out(imaginary, rows, columns, True)]
-    found = transformed(build.reshape(joined(*sides), (2, product_of((batch, half)), columns)), sign)
-    found = turned(build.reshape(found, (2, batch, half, columns)), *turns(size, rows, sign, real.dtype, half))
-    found = build.contract(found, matrix, (0, 1, 2, 4), (0, 2, 3), (1, 3, 4))
-    return build.reshape(found, (batch, size))
+    before, _, after = real.shape
+    columns, half = size // rows, rows // 2 + 1
+    found = joined(real, imaginary)
+    if columns > 1:
+        found = joined(_spread_out(real, rows, columns, False), _spread_out(imaginary, rows, columns, True))
+        found = transformed(build.reshape(found, (2, product_of((before, half)), columns, after)), sign)
+        found = build.reshape(found, (2, before, half, columns, after))
+        found = turned(found, *turns(size, rows, sign, real.dtype, half))
+    found = build.reshape(found, (2, before, half, product_of((columns, after))))
+    found = build.contract(found, constant(_back(rows, sign, real.dtype)), (0, 1, 2, 4), (0, 2, 3), (1, 3, 4))
+    return build.reshape(found, (before, size, after))
 
 
 def _spread_out(x: Node, rows: int, columns: int, opposite: bool) -> Node:
-    """One part of a half spectrum and its mirror image, of which the imaginary one is the `opposite`, row by row of the
-    first half of the rows.
+    """One part of a half spectrum and its mirror image, of which the imaginary one is the `opposite`, as (before, first
+    half of the rows, columns, after).
     """
-    batch, half, count, mirrored = x.shape[0], rows // 2 + 1, (columns + 1) // 2, columns // 2
-    there = build.reshape(resized(x, rows * count), (batch, count, rows))
-    there = build.permute(build.slice_(there, _spans((batch, count, half))), (0, 2, 1))
-    tail = build.slice_(x, [*_spans((batch,)), (1, rows * mirrored, 1)])
-    tail = _backwards(build.reshape(tail, (batch, mirrored, rows)), (mirrored - 1, rows - 1), (mirrored, half))
-    tail = build.permute(tail, (0, 2, 1))
-    return build.concat([there, build.neg(tail) if opposite else tail], 2)
-
-
-def _spans(sizes: Sequence[IndexLike]) -> list[tuple[IndexLike, IndexLike, int]]:
-    return [(0, size, 1) for size in sizes]
-
-
-def _backwards(x: Node, starts: tuple[int, int], counts: tuple[int, int]) -> Node:
-    """The last two axes from some places on, backwards."""
-    return build.slice_(x, [*_spans(x.shape[:-2]), *((s, n, -1) for s, n in zip(starts, counts, strict=True))])
+    before, _, after = x.shape
+    half, count, mirrored = rows // 2 + 1, (columns + 1) // 2, columns // 2
+    there = cut(build.reshape(resized(x, rows * count), (before, count, rows, after)), 0, half)
+    tail = build.reshape(cut(x, 1, rows * mirrored), (before, mirrored, rows, after))
+    tail = cut(cut(tail, mirrored - 1, mirrored, -1, axis=1), rows - 1, half, -1)
+    whole = build.concat([there, build.neg(tail) if opposite else tail], 1)
+    return build.permute(whole, (0, 2, 1, 3))
 
 
 # --- two by two as complex numbers
@@ -137,10 +134,11 @@ def _backwards(x: Node, starts: tuple[int, int], counts: tuple[int, int]) -> Nod
 
 def _of_halves(flat: Node, size: int) -> Node:
     """Real numbers two by two as complex ones, whose transform is taken apart: half of the work."""
-    half, batch = size // 2, flat.shape[0]
-    both = build.permute(build.reshape(flat, (batch, half, 2)), (2, 0, 1))
+    half, (before, _, after) = size // 2, flat.shape
+    both = build.permute(build.reshape(flat, (before, half, 2, after)), (2, 0, 1, 3))
     z = transformed(both, 1)
-    ahead, behind = _wrapped(z, half), _reversed(_wrapped(z, half))
+    wrapped = build.concat([z, cut(z, 0, 1)], 2)  # with the first element once more at the end
+    ahead, behind = wrapped, _reversed(wrapped)
     even, odd = _even_and_odd(ahead, behind)
     odd = joined(part(odd, 1), build.neg(part(odd, 0)))  # divided by i
     return build.scale(build.add(even, turned(odd, *half_turns(size, flat.dtype))), 0.5)
@@ -152,35 +150,29 @@ def _even_and_odd(ahead: Node, behind: Node) -> tuple[Node, Node]:
     return joined(build.add(a, c), build.sub(b, d)), joined(build.sub(a, c), build.add(b, d))
 
 
-def _wrapped(z: Node, half: int) -> Node:
-    """(2, batch, half) with the first element once more at the end."""
-    first = build.slice_(z, [*((0, size, 1) for size in z.shape[:-1]), (0, 1, 1)])
-    return build.concat([z, first], 2)
-
-
 def _reversed(z: Node) -> Node:
-    size = z.shape[-1]
+    size = z.shape[-2]
     assert isinstance(size, int)
-    return build.slice_(z, [*((0, whole, 1) for whole in z.shape[:-1]), (size - 1, size, -1)])
+    return cut(z, size - 1, size, -1)
 
 
 def _from_halves(kept: Node, size: int, sign: int) -> Node:
-    half, batch = size // 2, kept.shape[1]
+    half, (_, before, _, after) = size // 2, kept.shape
     ahead, behind = resized(kept, half), resized(_reversed(kept), half)
     even, odd = _even_and_odd(ahead, behind)
     cosine, sine = half_turns(size, kept.dtype)
-    cosine, sine = (resized(x, half) for x in (cosine, sine))
+    cosine, sine = (build.slice_(x, [(0, half, 1)]) for x in (cosine, sine))
     odd = turned(odd, cosine, sine if sign > 0 else build.neg(sine))
     # i times the odd ones, beside the even ones.
     z = joined(build.sub(part(even, 0), part(odd, 1)), build.add(part(even, 1), part(odd, 0)))
     found = transformed(z, sign)
-    return build.reshape(build.permute(found, (1, 2, 0)), (batch, size))
+    return build.reshape(build.permute(found, (1, 2, 0, 3)), (before, size, after))
 
 
 def _without_ends(imaginary: Node, size: int) -> Node:
-    last = imaginary.shape[-1]
+    last = imaginary.shape[-2]
     assert isinstance(last, int)
-    place = build.iota(last, dtypes.int64)
+    place = build.reshape(build.iota(last, dtypes.int64), (last, 1))
     ends = build.eq(place, build.const(0, dtypes.int64))
     if size % 2 == 0:
         ends = build.binary("or", ends, build.eq(place, build.const(last - 1, dtypes.int64)))

@@ -6,7 +6,8 @@ products with small matrices, which are what kernels are best at: 2 r real multi
 number and step, or r/2 for a prime above 16. A size with a larger prime factor than 128 is a convolution of a size
 without (Bluestein).
 
-A value is a float tensor with its two parts along the first axis; matrices and angles are computed in float64.
+A value is a float tensor of (part, before, n, after): what is transformed lies along the third axis, between others.
+Matrices and angles are computed in float64.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from smelt import dtypes
 from smelt.dtypes import DType
 from smelt.graph import Node, build, product_of
 from smelt.runtime import Storage, leaf
@@ -84,7 +86,7 @@ def _waves(size: int, sign: int, dtype: DType) -> tuple[NDArray[Any], NDArray[An
 
 
 def _columns_transformed(x: Node, sign: int) -> Node:
-    """The transform along the rows, the third axis of (2, batch, rows, columns)."""
+    """The transform along the rows, the third axis of (2, before, rows, columns and what is after)."""
     rows = x.shape[2]
     assert isinstance(rows, int)
     if rows > MOST:
@@ -101,18 +103,14 @@ def _by_waves(x: Node, size: int, sign: int) -> Node:
     serves two results, and sums are a quarter as long, so they round less.
     """
     half = size // 2
-    ahead, behind = _some_rows(x, 1, half), _some_rows(x, size - 1, half, -1)
-    sums, differences = build.concat([_some_rows(x, 0, 1), build.add(ahead, behind)], 2), build.sub(ahead, behind)
+    ahead, behind = cut(x, 1, half), cut(x, size - 1, half, -1)
+    sums, differences = build.concat([cut(x, 0, 1), build.add(ahead, behind)], 2), build.sub(ahead, behind)
     cosines, sines = _waves(size, sign, x.dtype)
     (a, b), (c, d) = (
         (part(found, 0), part(found, 1)) for found in (_product(sums, cosines), _product(differences, sines))
     )
     first, mirrored = joined(build.sub(a, d), build.add(b, c)), joined(build.add(a, d), build.sub(b, c))
-    return build.concat([first, _some_rows(mirrored, half, half, -1)], 2)
-
-
-def _some_rows(x: Node, start: int, count: int, step: int = 1) -> Node:
-    return build.slice_(x, [(start, count, step) if k == 2 else (0, n, 1) for k, n in enumerate(x.shape)])
+    return build.concat([first, cut(mirrored, half, half, -1)], 2)
 
 
 def _product(x: Node, waves: NDArray[Any]) -> Node:
@@ -121,7 +119,7 @@ def _product(x: Node, waves: NDArray[Any]) -> Node:
     for start in range(0, len(waves), _LONGEST_SUM):
         piece = waves[start : start + _LONGEST_SUM]
         labels = (0, 1, 2, 5), (2, 4), (0, 1, 4, 5)
-        pieces.append(build.contract(_some_rows(x, start, len(piece)), constant(piece), *labels))
+        pieces.append(build.contract(cut(x, start, len(piece)), constant(piece), *labels))
     return functools.reduce(build.add, pieces)
 
 
@@ -138,29 +136,27 @@ def turns(size: int, rows: int, sign: int, dtype: DType, kept: int | None = None
 
 
 def transformed(x: Node, sign: int) -> Node:
-    """The transform along the last axis of (2, batch, n) with n not 0; `sign` is -1 for the inverse, which is not
-    divided.
+    """The transform along the third axis of (2, before, n, after) with n not 0; `sign` is -1 for the inverse, which is
+    not divided.
     """
-    size = x.shape[-1]
+    parts, before, size, after = x.shape
     assert isinstance(size, int)
     rows = rows_of(size)
     if rows == 0:
         return _by_convolution(x, size, sign)
     columns = size // rows
-    parts, batch = x.shape[0], x.shape[1]
-    x = _columns_transformed(build.reshape(x, (parts, batch, rows, columns)), sign)
-    if columns == 1:
-        return build.reshape(x, (parts, batch, size))
-    x = turned(x, *turns(size, rows, sign, x.dtype))
-    x = transformed(build.reshape(x, (parts, product_of((batch, rows)), columns)), sign)
-    x = build.permute(build.reshape(x, (parts, batch, rows, columns)), (0, 1, 3, 2))
-    return build.reshape(x, (parts, batch, size))
+    found = _columns_transformed(build.reshape(x, (parts, before, rows, product_of((columns, after)))), sign)
+    if columns > 1:
+        found = turned(build.reshape(found, (parts, before, rows, columns, after)), *turns(size, rows, sign, x.dtype))
+        found = transformed(build.reshape(found, (parts, product_of((before, rows)), columns, after)), sign)
+        found = build.permute(build.reshape(found, (parts, before, rows, columns, after)), (0, 1, 3, 2, 4))
+    return build.reshape(found, x.shape)
 
 
 def turned(x: Node, cosine: Node, sine: Node) -> Node:
-    """Each complex number of (2, …) times another one."""
+    """Each complex number of (2, …) times another one, by its place in front of the last axis."""
     real, imaginary = part(x, 0), part(x, 1)
-    cosine, sine = build.broadcast_to(cosine, real.shape), build.broadcast_to(sine, real.shape)
+    cosine, sine = (build.broadcast_to(build.reshape(angle, (*angle.shape, 1)), real.shape) for angle in (cosine, sine))
     return joined(
         build.sub(build.mul(real, cosine), build.mul(imaginary, sine)),
         build.add(build.mul(real, sine), build.mul(imaginary, cosine)),
@@ -179,12 +175,17 @@ def joined(real: Node, imaginary: Node) -> Node:
 
 
 def resized(x: Node, size: int) -> Node:
-    """The last axis cut off, or filled with zeros, to a size."""
-    had = x.shape[-1]
+    """The axis in front of the last one cut off, or filled with zeros, to a size."""
+    had = x.shape[-2]
     assert isinstance(had, int)
     if size <= had:
-        return build.slice_(x, [*((0, whole, 1) for whole in x.shape[:-1]), (0, size, 1)])
-    return build.pad(x, [(0, 0)] * (x.rank - 1) + [(0, size - had)], build.const(0, x.dtype))
+        return cut(x, 0, size)
+    return build.pad(x, [(0, 0)] * (x.rank - 2) + [(0, size - had), (0, 0)], build.const(0, x.dtype))
+
+
+def cut(x: Node, start: int, size: int, step: int = 1, axis: int = -2) -> Node:
+    """Some places of an axis."""
+    return build.slice_(x, [(start, size, step) if k == axis % x.rank else (0, n, 1) for k, n in enumerate(x.shape)])
 
 
 @functools.lru_cache(maxsize=256)
@@ -202,10 +203,12 @@ def _chirp(size: int, room: int, sign: int, dtype: DType) -> list[NDArray[Any]]:
 def _by_convolution(x: Node, size: int, sign: int) -> Node:
     """Bluestein: 2 j k = j² + k² - (k - j)²."""
     room = next(k for k in range(2 * size - 1, 4 * size) if is_smooth(k, MOST) and k % 16 == 0)
-    cosine, sine, real, imaginary = map(constant, _chirp(size, room, sign, x.dtype))
-    x = resized(turned(x, cosine, sine), room)
+    # It rounds several times as much as other sizes do, so float32 is computed in float64.
+    kind, wide = x.dtype, dtypes.float64
+    cosine, sine, real, imaginary = map(constant, _chirp(size, room, sign, wide))
+    x = resized(turned(build.cast(x, wide), cosine, sine), room)
     x = transformed(turned(transformed(x, 1), real, imaginary), -1)
-    return turned(resized(x, size), cosine, sine)
+    return build.cast(turned(resized(x, size), cosine, sine), kind)
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from smelt import dtypes
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.fft.halves import real_numbers, spectrum
 from smelt.fft.steps import joined, part, resized, transformed
-from smelt.graph import Node, build, normalized_axes, normalized_axis, pairs, product_of
+from smelt.graph import IndexLike, Node, Shape, build, normalized_axes, normalized_axis, pairs, product_of
 from smelt.tensor import integer, node_of, wrap
 
 if TYPE_CHECKING:
@@ -129,24 +129,60 @@ def _inexact(x: Any, name: str) -> Node:
     return build.cast(node, dtypes.float32)
 
 
-def _placed(name: str, node: Node, n: int | None, axis: int) -> tuple[Node, int, int]:
-    """A node with the axis last, the number of the axis, and how many elements are transformed."""
+class _Lines(NamedTuple):
+    """A tensor as (before, elements that are transformed, after), and how it becomes one of the first shape again."""
+
+    nodes: list[Node]  # both parts of complex numbers
+    shape: Shape
+    along: int
+    size: int
+    beside: bool  # whether all lines lie beside each other, with nothing before
+
+    def parts(self) -> tuple[Node, Node]:
+        """Both parts, of which real numbers have only one."""
+        first, *others = self.nodes
+        return first, others[0] if others else build.const(0, first.dtype, first.shape)
+
+    def restored(self, found: Node) -> Node:
+        size = found.shape[1]
+        outside = [n for k, n in enumerate(self.shape) if k != self.along]
+        if self.beside:
+            order = list(range(1, len(self.shape)))
+            order.insert(self.along, 0)
+            return build.permute(build.reshape(found, (size, *outside)), order)
+        return build.reshape(found, (*self.shape[: self.along], size, *self.shape[self.along + 1 :]))
+
+
+_LANES: Final = 16  # lines beside each other from which on kernels work on so many at once
+
+
+def _lines(name: str, node: Node, n: int | None, axis: int, halved: bool = False) -> _Lines:
+    """The lines of a tensor along an axis, as long as they are transformed: n, or of half a spectrum n // 2 + 1."""
     if not node.rank:
         raise ShapeError(f"{name}: a tensor of rank 0 has no axis to transform along")
     along = normalized_axis(axis, node.rank, name)
-    size = node.shape[along] if n is None else integer(n, name, "n")
+    had = node.shape[along]
+    default = 2 * (had - 1) if halved and isinstance(had, int) else had
+    size = default if n is None else integer(n, name, "n")
     if not isinstance(size, int):
         raise ShapeError(f"{name}: axis {along} has the symbolic size {size}", rule="its size must be a number.")
     if size < 1:
         raise ArgumentError(f"{name}: {size} elements cannot be transformed", rule="there is one at least.")
-    return build.permute(node, [k for k in range(node.rank) if k != along] + [along]), along, size
+    before, after = product_of(node.shape[:along]), product_of(node.shape[along + 1 :])
+    lines = product_of((before, after))
+    beside = not _at_least(after, _LANES) and _at_least(lines, _LANES)
+    if beside:
+        order = [along] + [k for k in range(node.rank) if k != along]
+        shape: Shape = (1, had, lines)
+        nodes = [build.reshape(build.permute(x, order), shape) for x in pairs.all_parts([node])]
+    else:
+        nodes = [build.reshape(x, (before, had, after)) for x in pairs.all_parts([node])]
+    count = size // 2 + 1 if halved else size
+    return _Lines([resized(x, count) for x in nodes], node.shape, along, size, beside)
 
 
-def _back(node: Node, along: int) -> Node:
-    """The last axis where it was."""
-    order = list(range(node.rank - 1))
-    order.insert(along, node.rank - 1)
-    return build.permute(node, order)
+def _at_least(size: IndexLike, least: int) -> bool:
+    return isinstance(size, int) and size >= least
 
 
 def _divided(name: str, x: Node, size: int, norm: Any, sign: int) -> Node:
@@ -157,13 +193,10 @@ def _divided(name: str, x: Node, size: int, norm: Any, sign: int) -> Node:
 
 
 def _complex(name: str, node: Node, n: int | None, axis: int, norm: Any, sign: int) -> Node:
-    node, along, size = _placed(name, node, n, axis)
-    node = resized(node, size)
-    lead = node.shape[:-1]
-    flat = joined(*(build.reshape(x, (product_of(lead), size)) for x in pairs.parts(node)))
-    found = _divided(name, transformed(flat, sign), size, norm, sign)
-    result = pairs.paired(*(build.reshape(part(found, k), (*lead, size)) for k in (0, 1)))
-    return _back(result, along)
+    lines = _lines(name, node, n, axis)
+    real, imaginary = lines.parts()
+    found = _divided(name, transformed(joined(real, imaginary), sign), lines.size, norm, sign)
+    return pairs.paired(*(lines.restored(part(found, k)) for k in (0, 1)))
 
 
 def _several(name: str, node: Node, s: Any, axes: Any, norm: Any, sign: int) -> Node:
@@ -187,22 +220,13 @@ def _real(name: str, x: Any, n: int | None, axis: int, norm: Any) -> Node:
     node = _inexact(x, name)
     if node.dtype.is_complex:
         raise DTypeError(f"{name}: {node.dtype} is not supported", rule="the numbers are real.", hint="Use fft.")
-    node, along, size = _placed(name, node, n, axis)
-    node = resized(node, size)
-    lead, batch = node.shape[:-1], product_of(node.shape[:-1])
-    found = spectrum(build.reshape(node, (batch, size)), size)
-    found = _divided(name, found, size, norm, 1)
-    return _back(pairs.paired(*(build.reshape(part(found, k), (*lead, size // 2 + 1)) for k in (0, 1))), along)
+    lines = _lines(name, node, n, axis)
+    found = _divided(name, spectrum(lines.nodes[0], lines.size), lines.size, norm, 1)
+    return pairs.paired(*(lines.restored(part(found, k)) for k in (0, 1)))
 
 
 def _back_to_real(name: str, node: Node, n: int | None, axis: int, norm: Any, sign: int) -> Node:
     """Real numbers from the first half of what is conjugate around its middle."""
-    if n is None and node.rank:
-        had = node.shape[normalized_axis(axis, node.rank, name)]
-        n = 2 * (had - 1) if isinstance(had, int) else None
-    node, along, size = _placed(name, node, n, axis)
-    node = resized(node, size // 2 + 1)
-    lead, batch = node.shape[:-1], product_of(node.shape[:-1])
-    real, imaginary = (build.reshape(x, (batch, size // 2 + 1)) for x in pairs.parts(node))
-    found = _divided(name, real_numbers(real, imaginary, size, sign), size, norm, sign)
-    return _back(build.reshape(found, (*lead, size)), along)
+    lines = _lines(name, node, n, axis, halved=True)
+    found = _divided(name, real_numbers(*lines.parts(), lines.size, sign), lines.size, norm, sign)
+    return lines.restored(found)

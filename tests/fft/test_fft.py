@@ -55,6 +55,17 @@ def test_axes_sizes_and_norms(name, n, axis, norm):
     assert_close(found, getattr(np.fft, name)(x, n=n, axis=axis, norm=norm))
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 34, 45, 64, 80, 262])
+@pytest.mark.parametrize(("shape", "axis"), [((17, 0), 1), ((0, 3), 1), ((20, 0, 5), 2), ((0, 16), 0), ((2, 0, 3), 1)])
+def test_lines_beside_each_other_and_one_after_the_other(n, shape, axis):
+    for name in COMPLEX + REAL:
+        size = n // 2 + 1 if name in ("irfft", "hfft") else n
+        x = numbers(*(size if k == axis else length for k, length in enumerate(shape)))
+        x = x if name in COMPLEX else x.real.copy()
+        options = {"axis": axis} | ({"n": n} if name in ("irfft", "hfft") else {})
+        assert_close(getattr(sm.fft, name)(sm.asarray(x), **options), getattr(np.fft, name)(x, **options))
+
+
 @pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
 @pytest.mark.parametrize(("s", "axes"), [(None, None), (None, (0, 2)), ((4, 5), (1, 2)), ((2, 7), (-1, 0))])
 def test_several_axes(name, s, axes):
