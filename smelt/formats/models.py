@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import numpy as np
 
 from smelt import tree
-from smelt.errors import ArgumentError, ShapeError
+from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.formats.safetensors import SafeTensors, write_safetensors
 from smelt.formats.whole import PathLike
 from smelt.graph import shape_text
@@ -148,6 +148,10 @@ def _fitting(path: str, tensor: Tensor, own: Any, name: str) -> Any:
     if tuple(tensor.shape) != tuple(own.shape):
         raise ShapeError(
             f"{name}: {path} has shape {shape_text(tensor.shape)}", rule=f"it must be {shape_text(own.shape)}."
+        )
+    if isinstance(own, Tensor) and own.dtype.is_complex:  # trees see its parts, which have no names in a file
+        raise DTypeError(
+            f"{name}: {path} is complex, and cannot be put into a tree", hint="Take it by name: sm.load(path)[name]."
         )
     if isinstance(own, np.ndarray):
         return tensor.numpy().astype(own.dtype)

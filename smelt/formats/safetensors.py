@@ -56,6 +56,7 @@ _NAMES: Final = {
     dtypes.bfloat16: "BF16",
     dtypes.float32: "F32",
     dtypes.float64: "F64",
+    dtypes.complex64: "C64",
     dtypes.float8_e4m3fn: "F8_E4M3",
     dtypes.float8_e5m2: "F8_E5M2",
 }
@@ -232,7 +233,7 @@ def encoded(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> 
 def _kind(name: str, array: NDArray[Any]) -> str:
     dtype = as_dtype(array.dtype, "save")
     if dtype not in _NAMES:
-        hint = "Save the parts, x.real and x.imag." if dtype.is_complex else "Save it as sm.int8."
+        hint = "Cast it to sm.complex64, or save its parts." if dtype.is_complex else "Save it as sm.int8."
         raise DTypeError(f"save: {name} is {dtype}, which the format does not have", hint=hint)
     if name == METADATA:
         raise ArgumentError(f"save: a tensor cannot be called {METADATA}")
