@@ -62,8 +62,10 @@ def main(arguments: argparse.Namespace) -> int:
     types = functions.argument_types(arguments.shapes) if arguments.shapes else []
     found, signatures = list[Finding](), dict[str, str]()
     for path in arguments.files:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        result = _checked(str(path), text, types, arguments.name)
+        data = path.read_bytes()
+        text = data.decode("utf-8", errors="replace")
+        bytecode = [Finding(str(path), "ParseError", "this is MLIR's bytecode: print it as text first")]
+        result = bytecode if data.startswith(b"ML\xefR") else _checked(str(path), text, types, arguments.name)
         if isinstance(result, str):
             signatures[str(path)] = result
             if not arguments.json:

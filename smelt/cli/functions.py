@@ -46,6 +46,10 @@ def called(arguments: argparse.Namespace) -> Called:
     if script.endswith(".py"):
         found = _of_script(Path(script), name)
         return _with_types(name, found, arguments.shapes or "")
+    if arguments.function.endswith(".py"):
+        from smelt.errors import ArgumentError
+
+        raise ArgumentError(f"{arguments.function} is a script", hint=f"Write {arguments.function}:FUNCTION.")
     return _with_types("logits", _logits(arguments.function), arguments.shapes or _MODEL_SHAPES)
 
 

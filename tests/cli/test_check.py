@@ -95,6 +95,12 @@ def test_there_is_an_end_to_mistakes(file: Path, capsys: pytest.CaptureFixture[s
     assert len(json.loads(capsys.readouterr().out)["wrong"]) == 50
 
 
+def test_bytecode_is_no_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(b"ML\xefR\x0dStableHLO_v1.0.0\x00")
+    assert cli.main(["check", str(file)]) == 1
+    assert "bytecode" in capsys.readouterr().err
+
+
 def test_a_syntax_error(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(GOOD.replace(" : tensor<?x3xf32>\n  return", "\n  return"), encoding="utf-8")
     assert cli.main(["check", str(file)]) == 1

@@ -111,6 +111,8 @@ def test_a_language_model() -> None:
 def test_a_script_that_is_no_python_and_shapes_that_are_too_few(script: str, tmp_path: Path) -> None:
     with pytest.raises(sm.errors.ArgumentError, match=r"scaled\(x, k\): --shapes has 1 types"):
         _called(f"{script}:scaled", "--shapes", "f32[2]")
+    with pytest.raises(sm.errors.ArgumentError, match=r"net\.py is a script\n(.|\n)*Write .*net\.py:FUNCTION"):
+        _called(script)
     wrong = tmp_path / "wrong.py"
     wrong.write_text("x = 1\ndef f(:\n")
     with pytest.raises(sm.errors.ArgumentError, match=r"wrong\.py:2: "):
