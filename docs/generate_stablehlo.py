@@ -30,7 +30,8 @@ would run, as the text of a module with a function `main`. Nothing is computed: 
 - Arguments are the tensors and numbers of `args` in their order, then the tensors that the function reaches by itself
   (marked `smelt.hidden`), which `weights="inline"` writes as constants, and for a function that draws random numbers
   the three numbers that say which (marked `smelt.random`). Results are the tensors that it returns.
-  Complex tensors are two, the real and the imaginary part; calls of Python are a `custom_call @smelt.NAME`.
+  Complex tensors are `complex<f32>` or `complex<f64>`, computed with by parts; calls of Python are a `custom_call`:
+  of linear algebra `@smelt.linalg.NAME` or `@smelt.lapack.NAME`, which `load` finds again, of others `@smelt.NAME`.
 - What StableHLO has no operation for is a `stablehlo.composite "smelt.NAME"`, whose decomposition is a private function
   of the module: any compiler can take it. `load` takes it for smelt's own only if its decomposition, read, is the one
   that `export` would write; otherwise it is what the decomposition says.
