@@ -33,9 +33,9 @@ BROWSER_STAMP := $(VENV)/installed-browser$(ZIG:%=-%)
 help:
 	@echo "make demo      set up, then run the demonstration"
 	@echo "make demo-chat  set up, fetch a small language model, and talk with it"
-	@echo "make test      set up, lint, type-check, run the sampled tests   (6 minutes on two quiet cores, and 4 with a warm cache)"
-	@echo "make test-all  the same with every test and many more examples   (35 minutes)"
-	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (8 minutes)"
+	@echo "make test      set up, lint, type-check, run the sampled tests   (14 minutes on two cores, with nothing compiled yet)"
+	@echo "make test-all  the same with every test and many more examples   (about an hour)"
+	@echo "make test-peers  install JAX and PyTorch, compare programs, layers and optimizers with them  (15 minutes)"
 	@echo "make test-opencl  set up OpenCL for the processor, run its tests, look for races  (6 minutes)"
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
