@@ -40,7 +40,7 @@ help:
 	@echo "make fashion-mnist  get the pictures of the LeNet example into the virtual environment (Debian, Ubuntu; no root)"
 	@echo "make proofs    install an SMT solver, prove that the kernels of a corpus stay inside their buffers  (at most 5 minutes)"
 	@echo "make mutants   one mistake at a time in the simplifier, the legality of schedules, the scheduler: who notices?  (40 minutes)"
-	@echo "make replay    what the compiler makes of every function, its gradient and some networks: is it as before?  (6 minutes)"
+	@echo "make replay    what the compiler makes of every function, its gradient, loops and networks: is it as before?  (6 minutes)"
 	@echo "make tuned     tune the kernels of the cpu suite, twice, for the choices that come with smelt  (2 hours, on a quiet machine)"
 	@echo "make fuzz      the generated tests only, with new examples at every run, and 20,000 whole programs (hours)"
 	@echo "make hunt      500 new whole programs against NumPy, and PyTorch where it is installed; COUNT=2000 for more  (90 seconds)"

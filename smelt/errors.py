@@ -52,14 +52,17 @@ def runs_own(frame: FrameType) -> bool:
     return is_own(frame.f_globals.get("__file__") or "") if file == _WRITTEN else is_own(file)
 
 
+_BETWEEN: Final = frozenset({"jax", "jaxlib"})  # libraries that call functions of the user's, and those smelt
+
+
 def user_location() -> Location | None:
-    """The innermost frame of the call stack that is not part of smelt; none if a command was started: that is no code
-    of the user's.
+    """The innermost frame of the call stack that is not part of smelt, nor of a library between it and the user; none
+    if a command was started: that is no code of the user's.
     """
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not runs_own(frame):
+        if not runs_own(frame) and frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
             return Location(file, frame.f_lineno)
         if file == _COMMANDS:
             return None

@@ -119,6 +119,16 @@ def guess(name: str | None) -> str:
     return f"Did you mean {name}?" if name else ""
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2), listed(["a", "b"], 2), listed([])
+    ('a, b and 1 more', 'a, b', 'none')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}" or "none"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name that was probably meant."""
     plain = _plain(name)

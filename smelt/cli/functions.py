@@ -146,7 +146,7 @@ def _of_script(script: Path, name: str) -> Callable[..., Any]:
     import runpy
 
     from smelt.errors import ArgumentError
-    from smelt.names import guess, nearest
+    from smelt.names import guess, listed, nearest
 
     if not script.is_file():
         raise ArgumentError(f"there is no file {script}")
@@ -164,7 +164,7 @@ def _of_script(script: Path, name: str) -> Callable[..., Any]:
     if not callable(found):
         known = [key for key, value in names.items() if callable(value) and not key.startswith("_")]
         message = f"{script} has no function called {name!r:.80}"
-        raise ArgumentError(message, hint=guess(nearest(name, known)) or f"It has {', '.join(known[:8]) or 'none'}.")
+        raise ArgumentError(message, hint=guess(nearest(name, known)) or f"It has {listed(known)}.")
     function: Callable[..., Any] = found
     return function
 

@@ -58,6 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
         where = f"http://{arguments.host}:{at.getsockname()[1]}/v1"
         without = "for this machine" if arguments.host in serve.LOOPBACK else "for everybody"
         guard = f"keys: {len(keys)}" if keys else without
+        at.listen()  # who reads the line below may connect at once
         print(f"smelt: {model.name} at {where}, {guard}; Ctrl-C ends", file=sys.stderr)
         limits = serve.Limits(arguments.timeout, arguments.max_tokens)
         return 0 if serve.run(model, at, allowed, limits) else 130

@@ -49,12 +49,13 @@ def simplify(roots: Sequence[Node], plan: Plans = list) -> list[Node]:
 
 
 def _simplified(roots: Sequence[Node], plan: Plans, known: dict[tuple[Node, ...], list[Node]]) -> list[Node]:
-    """`known` has the bodies that were simplified: one is met again wherever what is around it is simplified again,
-    which is at every level of those that are nested.
+    """`known` has what was simplified, and what that became: a body is met again wherever what is around it is
+    simplified again, which is at every level of those that are nested.
     """
     key = tuple(roots)
     if key not in known:
-        known[key] = _simplified_once(roots, plan, known)
+        found = known[key] = _simplified_once(roots, plan, known)
+        known[tuple(found)] = found
     return list(known[key])
 
 
@@ -71,7 +72,7 @@ def _simplified_once(roots: Sequence[Node], plan: Plans, known: dict[tuple[Node,
         return roots
     roots = _simple_bodies(roots, functools.partial(_simplified, plan=plan, known=known))
     lighter = lightened(roots)
-    return roots if lighter == roots else simplify(lighter)
+    return roots if lighter == roots else _simplified(lighter, plan, known)
 
 
 def _written_out(node: Node, same: Node) -> Node:

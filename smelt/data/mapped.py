@@ -15,6 +15,7 @@ from smelt.dtypes import as_dtype
 from smelt.errors import ArgumentError, ParseError, SmeltError
 from smelt.formats.safetensors import SafeTensors
 from smelt.formats.whole import PathLike
+from smelt.names import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class MappedDataset(ArrayDataset):
         if missing or not names:
             raise ArgumentError(
                 f"MappedDataset: {os.path.basename(file.path)} has no tensor {', '.join(missing)}",
-                hint=f"It has: {', '.join(list(file)[:8])}.",
+                hint=f"It has: {listed(list(file))}.",
             )
         entries = [file.entries[name] for name in names]
         return cls(*[RawArray(path, entry.dtype, entry.shape, entry.start) for entry in entries])

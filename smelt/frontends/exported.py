@@ -33,7 +33,8 @@ from smelt.frontends.arguments import (
 )
 from smelt.frontends.lowered import merged
 from smelt.frontends.operation import operation
-from smelt.graph import alias, pairs, topological
+from smelt.frontends.symbolic import with_dims
+from smelt.graph import Index, IndexLike, alias, pairs, topological
 from smelt.runtime import as_number, as_tensor, is_weak
 from smelt.tensor import Tensor, asarray, creation, realize, wrap
 from smelt.transform import jvp, vjp, vmap
@@ -160,9 +161,9 @@ class Exported:
             found.append(Traced(kinds, structure, None))
             return [x for x, _ in results]
 
-        samples = [_zeros(kind) for kind in types]
+        shapes = _open_shapes(types)
         try:
-            text = stablehlo.export(flat, *samples, weights="inline")
+            text = stablehlo.export(flat, *map(_sample, types), shapes=shapes, weights="inline")
         except UnsupportedOp:
             return found[-1]
         if _CALLS_PYTHON.search(text):
@@ -173,6 +174,8 @@ class Exported:
                 rule="functions of JAX's have no state: all calls would draw the same numbers.",
                 hint="Take a key as an argument, and draw with key=.",
             )
+        if shapes is not None:  # XLA does not find the sizes of composites
+            text = stablehlo.without_composites(text)
         return found[-1]._replace(text=text)
 
     def _result(self, leaf: Any) -> tuple[Tensor, bool]:
@@ -199,6 +202,12 @@ class Exported:
 
         def call(*arrays: Any) -> Any:
             results = self.traced(arrays).results
+            if any(not isinstance(size, int) for x in (*arrays, *results) for size in x.shape):
+                raise TraceError(
+                    f"to_jax: {self.name} is computed by Python, and its sizes are not known",
+                    rule="linear algebra and sm.callback have no text; such a program has calls of smelt's instead.",
+                    hint="Export it with sizes that are known, or take that part out of what is exported.",
+                )
             types = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in results]
 
             def computed(*given: Any) -> list[Any]:
@@ -296,8 +305,26 @@ class Exported:
 
 
 def _type(x: Any) -> Typed:
-    """The type of an array of JAX's, of one that it traces, or of an abstract one."""
-    return Typed(tuple(x.shape), np.dtype(x.dtype))
+    """The type of an array of JAX's, of one that it traces, or of an abstract one; symbolic sizes are dims."""
+    return Typed(with_dims(x.shape), np.dtype(x.dtype))
+
+
+def _open_shapes(types: Sequence[Typed]) -> list[tuple[Any, ...]] | None:
+    """The shapes to export for, if some have dims."""
+    is_open = any(isinstance(size, Index) for kind in types for size in kind.shape)
+    return [kind.shape for kind in types] if is_open else None
+
+
+def _sample(kind: Typed) -> Tensor:
+    """Zeros of a type, where it is open of the size for the least dims."""
+    return _zeros(kind._replace(shape=tuple([_at_least(size) for size in kind.shape])))
+
+
+def _at_least(size: IndexLike) -> int:
+    if not isinstance(size, Index):
+        return size
+    found: int = size.evaluate({variable.name: variable.low for variable in size.variables()})
+    return found
 
 
 def _zeros(kind: Typed) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -19,21 +20,32 @@ from smelt.frontends.arguments import (
     flattened,
     imported_jax,
     is_array,
+    refuse_others,
     static_arguments,
     unhashable,
 )
+from smelt.frontends.keys import Key, keys_are_trees
 from smelt.frontends.lowered import Lowered, tensor_of
 from smelt.frontends.symbolic import with_symbols
 from smelt.runtime import is_weak
 from smelt.tensor import Tensor, asarray, interop, wrap
 
 
+@overload
 def from_jax(
-    function: Callable[..., Any],
+    function: Callable[..., Any], *args: Any, static: Static = (), rules: stablehlo.Rules = stablehlo.XLA, **others: Any
+) -> FromJax: ...
+@overload
+def from_jax(
+    *, static: Static = (), rules: stablehlo.Rules = stablehlo.XLA, **others: Any
+) -> Callable[[Callable[..., Any]], FromJax]: ...
+def from_jax(
+    function: Any = None,
     *args: Any,
     static: Static = (),
     rules: stablehlo.Rules = stablehlo.XLA,
-) -> FromJax:
+    **others: Any,
+) -> Any:
     """A function that was written with JAX, as a function of tensors that `jit`, `grad` and `vmap` take.
 
     JAX traces it once for each kind of arguments (nesting, shapes, dtypes), for `args` at once, and computes nothing.
@@ -43,8 +55,11 @@ def from_jax(
     `sm.jit(f, shapes=...)`, is a symbolic one of `jax.export`'s: JAX traces once for all, or says what it lacks.
 
     Derivatives are JAX's, of any order. So are dtypes: unless `jax_enable_x64` is set, 64 bits become 32. What JAX
-    does not write as StableHLO, or smelt does not read, is an error.
+    does not write as StableHLO, or smelt does not read, is an error. `@sm.from_jax(static="n")` decorates a function.
     """
+    refuse_others(others, "from_jax")
+    if function is None and not args:
+        return functools.partial(from_jax, static=static, rules=rules)
     made = FromJax(function, static, rules)
     if args:
         made.lowered(*args)
@@ -61,10 +76,12 @@ class _Given(NamedTuple):
 class FromJax:
     """A function that JAX traces and smelt computes; the original is `function`."""
 
+    what_may_change = None  # what JAX has traced stays
+
     def __init__(self, function: Callable[..., Any], static: Any, rules: stablehlo.Rules) -> None:
         if not callable(function):
             raise ArgumentError(f"from_jax: {function!r:.80} is not a function")
-        imported_jax()
+        keys_are_trees(imported_jax())
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.function = function
         self._static, self._rules = static_arguments(function, static, "from_jax"), rules
@@ -105,6 +122,8 @@ def _given(leaf: Any, jax: Any) -> _Given | Fixed:
     """A leaf of an argument: a tensor with the type that JAX sees, or what stays as it is."""
     if type(leaf) is Fixed:
         return leaf
+    if isinstance(leaf, Key):
+        return _Given(leaf.data, Typed(leaf.shape, leaf.dtype))
     if isinstance(leaf, jax.Array):
         kind = Typed(leaf.shape, leaf.dtype, bool(getattr(leaf, "weak_type", False)))
         return _Given(tensor_of(leaf), kind)

@@ -210,6 +210,8 @@ def tensor_of(array: Any) -> Tensor:
     jax = imported_jax()
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
+    if not isinstance(array, jax.Array):  # an array of NumPy's that the function refers to, as JAX keeps it
+        return asarray(np.asarray(array))
     if array.is_deleted():
         raise ArgumentError(
             f"from_jax: an array of shape {array.shape} was given up",

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from smelt.frontends.arguments import imported_jax
+from smelt.frontends.symbolic import as_symbols
 
 if TYPE_CHECKING:
     from smelt.frontends.exported import Exported
@@ -33,8 +34,8 @@ def operation() -> Any:
 
 def _types(*arrays: Any, function: Exported) -> list[Any]:
     jax = imported_jax()
-    results = function.results(arrays)
-    return [jax.core.ShapedArray(kind.shape, kind.dtype, weak_type=kind.weak) for kind in results]
+    results, given = function.results(arrays), [x.shape for x in arrays]
+    return [jax.core.ShapedArray(as_symbols(kind.shape, given), kind.dtype, weak_type=kind.weak) for kind in results]
 
 
 def _batched(arrays: Sequence[Any], axes: Sequence[Any], *, function: Exported) -> Any:

@@ -291,13 +291,19 @@ def led(total: Node) -> Led | None:
     op, (axis,) = total.attribute
     (e,) = total.sources
     place = anywhere(e)
-    others = tuple(i for k, i in enumerate(place.indices) if k != axis)
     for found in followers(op, e, _look) if e.leaf is None else ():
         (*views, lead), at = down(found.m, place, REPEATING)
-        leads = lead.op is Op.REDUCE and lead.attribute.axes == (axis,) and lead.attribute.op in found.law.leads
-        if leads and lead.sources[0] is found.x and at.indices == others:
+        if lead.op is not Op.REDUCE or len(lead.attribute.axes) != 1 or lead.attribute.op not in found.law.leads:
+            continue
+        # Both fold the same elements along the same axis, whatever names these have on the way.
+        (first,) = lead.attribute.axes
+        folded = Place((*at.indices[:first], place.indices[axis], *at.indices[first:]))
+        (*own, x), read = down(lead.sources[0], folded, RENAMING)
+        (*named, y), also_read = down(found.x, place, RENAMING)
+        if x is y and read == also_read:
             between = topological([e], known={found.x, found.m, found.rest})
-            return Led(found, lead, frozenset([*(x for x in between if x.op in ELEMENTWISE), *views, lead]))
+            inside = (node for node in between if node.op in ELEMENTWISE)
+            return Led(found, lead, frozenset([*inside, *views, *own, *named, lead]))
     return None
 
 

@@ -271,12 +271,8 @@ def _recomputable(node: Node, depth: int, kernels: int) -> bool:
         return True
     if node.op is Op.PAD:
         return depth < RECOMPUTE_DEPTH
-    if node.op not in ELEMENTWISE or depth >= RECOMPUTE_DEPTH:
-        return False
     size = product_of(node.shape)
-    if not again_pays(operation(node), upper(size), kernels):
-        return False
-    return sum(_reads_all(source, size) for source in set(node.sources)) <= 1  # x * x reads one input
+    return depth < RECOMPUTE_DEPTH and _is_again(node, size, kernels) and _reads_one(node, size, kernels)
 
 
 def operation(node: Node) -> str:
@@ -284,7 +280,29 @@ def operation(node: Node) -> str:
     return str(node.attribute) if node.op in (Op.UNARY, Op.BINARY) else node.op.value
 
 
-def _reads_all(source: Node, size: IndexLike) -> bool:
-    """Whether a source has as many distinct elements as its user."""
-    source = shown(source, REPEATING)
-    return source.op is not Op.CONST and product_of(source.shape) == size
+def _reads_one(node: Node, size: IndexLike, kernels: int) -> bool:
+    """Whether a kernel that computes a node again reads one input for it at most, perhaps below others that it computes
+    again, too: x * x reads one, and so does x + x * x * x.
+    """
+    read, again = dict.fromkeys(_read_whole(node, size)), {node}
+    while len(read) > 1:
+        inner = next((source for source in reversed(read) if _is_again(source, size, kernels)), None)
+        if inner is None or len(again) > RECOMPUTE_DEPTH:
+            return False
+        again.add(inner)
+        del read[inner]
+        read |= dict.fromkeys(source for source in _read_whole(inner, size) if source not in again)
+    return True
+
+
+def _is_again(node: Node, size: IndexLike, kernels: int) -> bool:
+    """Whether computing a node in several kernels costs no more than what storing it does."""
+    return node.op in ELEMENTWISE and again_pays(operation(node), upper(size), kernels)
+
+
+def _read_whole(node: Node, size: IndexLike) -> Iterable[Node]:
+    """The sources that have as many distinct elements as their user."""
+    for source in node.sources:
+        whole = shown(source, REPEATING)
+        if whole.op is not Op.CONST and product_of(whole.shape) == size:
+            yield source

@@ -469,7 +469,7 @@ def gather(
     shape = indices[0].shape if shape is None else shape
     _check_indices(indices, shape, name)
     for axis, size in zip(axes, x.shape, strict=True):
-        if axis < 0 and as_index(size).low == 0 and 0 not in shape:
+        if axis < 0 and as_index(size).low == 0 and 0 not in shape and size not in shape:
             raise IndexRangeError(
                 f"{name}: there is nothing to read: an indexed axis has size {size}",
                 hint="" if size == 0 else "Declare the dim with a lower bound of at least 1.",

@@ -10,9 +10,10 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from smelt.dtypes import DType
-from smelt.graph.node import Node, Shape, find, made, shown, topological
+from smelt.graph.node import Node, Shape, find, made, shown, topological, with_sources
 from smelt.graph.ops import CONTROL, Branch, Hosted, Loop, Op
-from smelt.graph.rewritten import Attribute, Body, substituted
+from smelt.graph.origins import derived
+from smelt.graph.rewritten import Attribute, Body, remade
 from smelt.graph.verify import value_types
 
 _OPS: Final = {Loop: Op.LOOP, Branch: Op.BRANCH, Hosted: Op.HOST}
@@ -55,8 +56,13 @@ def close(
     asked = [source for node in order if node in inside for source in node.sources]
     hoisted = dict.fromkeys(base for node in (*asked, *roots) if node not in inside for base in _bases(node))
     ordered = [*stand_ins[:at], *hoisted, *stand_ins[at:]]
-    new = substituted(roots, {node: parameter(k, node.dtype, node.shape) for k, node in enumerate(ordered)})
-    each = iter(new)
+    new = {node: parameter(k, node.dtype, node.shape) for k, node in enumerate(ordered)}
+    for node in order:  # which holds all that lies above the parameters
+        if node not in new:
+            sources = tuple([new.get(source, source) for source in node.sources])
+            new[node] = node if node.leaf is not None else with_sources(node, sources)
+            derived(new[node], node)
+    each = iter([new[root] for root in roots])
     return Closed(tuple(tuple(next(each) for _ in graph) for graph in graphs), tuple(hoisted))
 
 
@@ -70,7 +76,7 @@ def _bases(node: Node) -> Iterator[Node]:
 def open_body(body: Sequence[Node], arguments: Sequence[Node]) -> list[Node]:
     """The roots of a closed graph, computed from arguments instead of its parameters."""
     given = {node: arguments[node.attribute] for node in topological(body) if node.op is Op.PARAMETER}
-    return substituted(body, given)
+    return remade(body, given)
 
 
 def values_of(attribute: Attribute, sources: Sequence[Node]) -> list[Node]:

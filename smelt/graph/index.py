@@ -20,7 +20,7 @@ import numpy as np
 from smelt.errors import ArgumentError, InternalError
 from smelt.graph import index_numbers as numbers
 from smelt.graph import index_shares as shares
-from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, quoted, spell
+from smelt.graph.index_atoms import Atom, Maximum, Minimum, Operation, Quotient, Remainder, bounds_of, quoted, spell
 
 __all__ = ["Index", "IndexLike", "Dim", "ZERO", "as_index", "variable", "of", "size_of", "least", "upper", "product_of"]
 __all__ += ["Atom", "Variable", "Operation", "Quotient", "Remainder", "Minimum", "Maximum", "Monomial"]
@@ -76,20 +76,7 @@ class Index:
         return (self._bounds or self._interval())[1]
 
     def _interval(self) -> tuple[int, int]:
-        low = high = self.constant
-        for product, coefficient in self.terms.items():
-            if len(product) == 1:
-                a, b = product[0].low, product[0].high
-            else:
-                a = b = 1
-                for atom in product:
-                    ends = (a * atom.low, a * atom.high, b * atom.low, b * atom.high)
-                    a, b = min(ends), max(ends)
-            if coefficient < 0:
-                a, b = b, a
-            low += coefficient * a
-            high += coefficient * b
-        self._bounds = (low, high)
+        self._bounds = bounds_of(self.terms, self.constant)
         return self._bounds
 
     @property
@@ -382,6 +369,8 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
         return True
     if rising and atom.low < 0 and at(0) and _prove(atom.a, depth - 1, steps):
         return True
+    if falling and not atom.b.terms and (most := _at_most(atom.a)) is not atom.a and at(_divide(most, atom.b)):
+        return True
     whole = [(atom.a, atom.b)]  # atom is a // b of each of these
     for other in expression.atoms():
         if not isinstance(other, Quotient) or other is atom or other.a.terms != atom.a.terms:
@@ -403,6 +392,15 @@ def _prove(expression: Index, depth: int, steps: list[int]) -> bool:
         if share is not None and _prove(rest + share * (a - b + 1 if rising else a), depth - 1, steps):
             return True
     return False
+
+
+def _at_most(expression: Index) -> Index:
+    """What an expression can be at most, in what its variables are bounded by, where that is no number."""
+    terms = sorted(expression.terms.items(), key=lambda term: (term[0][0].depth, term[0][0].text), reverse=True)
+    for (atom, *others), factor in terms:
+        if isinstance(atom, Variable) and not others and (end := atom.last if factor > 0 else atom.first).terms:
+            return _at_most(expression + factor * (end - of(atom)))
+    return expression
 
 
 def less(a: IndexLike, b: IndexLike) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -85,6 +87,37 @@ class Maximum(Minimum):
     __slots__ = ()
     symbol = "max"
     evaluate = staticmethod(lambda a, b: (a + b + abs(a - b)) // 2)
+
+
+def bounds_of(terms: Mapping[tuple[Atom, ...], int], constant: int) -> tuple[int, int]:
+    """The smallest and the largest that a sum of products can be, atoms being as they like."""
+    low = high = constant
+    for product, coefficient in terms.items():
+        if len(product) == 1:
+            a, b = product[0].low, product[0].high
+        else:
+            a = b = 1
+            for atom in product:
+                ends = (a * atom.low, a * atom.high, b * atom.low, b * atom.high)
+                a, b = min(ends), max(ends)
+        if coefficient < 0:
+            a, b = b, a
+        low += coefficient * a
+        high += coefficient * b
+    if low < 0 <= high and (corners := _corners(terms, constant)):
+        return min(corners), max(corners)
+    return low, high
+
+
+def _corners(terms: Mapping[tuple[Atom, ...], int], constant: int) -> list[int]:
+    """The values where each atom is at one of its ends, if those are few: a sum of products of different atoms is
+    linear in each, so (n - 1)*(m - 1) is no smaller than at one of them, though n*m - n - m + 1 by terms may be.
+    """
+    atoms = list(dict.fromkeys(atom for product in terms for atom in product))
+    if len(atoms) == sum(map(len, terms)) or len(atoms) > 3 or any(len(p) > len(set(p)) for p in terms):
+        return []  # where each is only once, the terms have said so
+    ends = (dict(zip(atoms, values, strict=True)) for values in itertools.product(*((a.low, a.high) for a in atoms)))
+    return [constant + sum(c * math.prod(at[a] for a in p) for p, c in terms.items()) for at in ends]
 
 
 def spell_atom(atom: Atom, inside: bool) -> str:

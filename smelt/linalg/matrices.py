@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from smelt.dtypes import DType, int64
 from smelt.errors import ShapeError
 from smelt.graph import IndexLike, Node, Shape, broadcast_shapes, build, marked, shape_text
@@ -118,3 +120,10 @@ def gap_reciprocals(gaps: Tensor) -> Tensor:
     """1/gap for each two of some values, and 0 on the diagonal. Infinite where two values are equal."""
     own = on_diagonal(shape_of(gaps)[-1])
     return where(own, 0.0, 1 / where(own, 1.0, gaps))
+
+
+def finite(x: Any) -> Any:
+    """An array for which singular vectors can be found: of infinite elements, LAPACK may never come back."""
+    if not np.isfinite(x).all():
+        raise np.linalg.LinAlgError
+    return x

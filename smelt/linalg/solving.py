@@ -15,6 +15,7 @@ from smelt.linalg.matrices import (
     adjoint,
     batch_of,
     diagonal_values,
+    finite,
     half_triangle,
     matrices,
     on_diagonal,
@@ -345,7 +346,7 @@ def _det_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tenso
 
 def _by_singular_values(x: Array) -> tuple[Array, Array, Array, Array]:
     """Singular values and vectors, and the sign that those give to the determinant."""
-    u, s, vh = np.linalg.svd(x)
+    u, s, vh = np.linalg.svd(finite(x))
     sign = np.sign(np.linalg.det(u) * np.linalg.det(vh))
     return u, s, vh, sign[..., None, None]
 

@@ -18,6 +18,7 @@ from smelt.linalg.matrices import (
     adjoint,
     batch_of,
     diagonal_values,
+    finite,
     gap_reciprocals,
     matrices,
     over,
@@ -234,7 +235,7 @@ _UNKNOWN = "has singular values that were not found"
 register(
     "svd",
     Rules(
-        lambda x: tuple(np.linalg.svd(x, full_matrices=False)),
+        lambda x: tuple(np.linalg.svd(finite(x), full_matrices=False)),
         _UNKNOWN,
         _FINITE,
         _svd_forward,
@@ -245,7 +246,7 @@ register(
 register(
     "svd full",
     Rules(
-        lambda x: tuple(np.linalg.svd(x)),
+        lambda x: tuple(np.linalg.svd(finite(x))),
         _UNKNOWN,
         _FINITE,
         _full_svd_forward,
@@ -330,7 +331,7 @@ def _pinv_forward(call: Applied, tangents: list[Tensor | None]) -> Sequence[Tens
 register(
     "pinv",
     Rules(
-        lambda x, tolerance: np.linalg.pinv(x, rcond=tolerance),
+        lambda x, tolerance: np.linalg.pinv(finite(x), rcond=tolerance),
         _UNKNOWN,
         _FINITE,
         _pinv_forward,

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from smelt.errors import ArgumentError
+from smelt.names import listed
 from smelt.optim.core import Optimizer, Parameters, Step
 from smelt.tensor import Tensor
 
@@ -38,7 +39,7 @@ class Groups(Step):
             if not found and isinstance(choice, str):
                 raise ArgumentError(
                     f"groups: no parameter is named {choice!r}",
-                    hint=f"Free to change are: {', '.join(parameters.names[:8])}. Frozen ones belong to no group.",
+                    hint=f"Free to change are: {listed(parameters.names)}. Frozen ones belong to no group.",
                 )
         return tuple(
             tuple(step.init(parameters.some(found)) for step in optimizer.steps) if found else ()

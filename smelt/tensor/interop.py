@@ -108,7 +108,8 @@ def from_numpy(array: NDArray[Any]) -> Tensor:
     """A tensor that shares an array's memory, whatever its strides.
 
     What is written into the array later is seen by the tensor, and by all that has not been computed from it yet;
-    `asarray` makes a copy.
+    `asarray` makes a copy. Weights want one: of memory that others can write to, `jit` keeps nothing between calls,
+    neither panels for products nor what is computed from weights alone.
 
     >>> sm.from_numpy(np.arange(6.0).reshape(2, 3)[:, ::2]).tolist()
     [[0.0, 2.0], [3.0, 5.0]]

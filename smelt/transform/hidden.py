@@ -116,9 +116,10 @@ class Plan:
             return (Identity(value), self.mark((value.func, value.args, value.keywords), raw, around, met))
         if kind is types.MethodType:
             return (value.__func__, self.mark(value.__self__, raw, around, met))
-        changes = getattr(kind, "what_may_change", None)
-        if changes is not None:
-            return (Identity(value), self.mark(changes(value), raw, around, met))
+        if not may_change(value):
+            return Identity(value)
+        if hasattr(kind, "what_may_change"):
+            return (Identity(value), self.mark(value.what_may_change(), raw, around, met))
         if not is_plain(value):
             check_lasts(value)
             return Identity(value)
@@ -178,6 +179,11 @@ class Plan:
         for get in self.roots.values():
             self.mark(get(), [], (), met)
         return list({id(one): one for one in met}.values())
+
+
+def may_change(value: Any) -> bool:
+    """Whether there is something in an object to look at in every call: its class may say what, or that nothing is."""
+    return getattr(type(value), "what_may_change", True) is not None
 
 
 def is_plain(value: Any) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from smelt import tree
 from smelt.transform.attributes import computed_attribute, own_attributes
 from smelt.transform.drawn import generators_of
-from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain
+from smelt.transform.hidden import COUNTS, MISSING, Plan, is_plain, may_change
 from smelt.transform.marks import check_lasts
 from smelt.transform.reads import CHANGED, reads_of
 
@@ -72,7 +72,7 @@ class _Search:
             self.call(function.__wrapped__, first, arguments)
             for also in getattr(function, "also_calls", ()):
                 self.call(also)
-        elif is_plain(function) or tree.is_inner(function):
+        elif may_change(function) and (is_plain(function) or tree.is_inner(function)):
             self.root(("constant", id(function)), lambda: function, ())
 
     def function(self, function: types.FunctionType, first: Any, arguments: Mapping[str, Any]) -> None:

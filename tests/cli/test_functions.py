@@ -97,6 +97,9 @@ def test_functions_that_are_not_there(script: str) -> None:
     with pytest.raises(sm.errors.ArgumentError, match="no function called 'scald'") as caught:
         _called(f"{script}:scald", "--shapes", "f32[]")
     assert "Did you mean scaled?" in str(caught.value)
+    Path(script).write_text("".join(f"def f{k}(x): return x\n" for k in range(10)))
+    with pytest.raises(sm.errors.ArgumentError, match="It has f0, f1, f2, f3, f4, f5, f6, f7 and 2 more"):
+        _called(f"{script}:another", "--shapes", "f32[]")
     with pytest.raises(sm.errors.ArgumentError, match="no file"):
         _called("nothing.py:f")
     with pytest.raises(sm.errors.SmeltError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,13 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.compiler import simplifying
+from smelt.compiler.planning import plans
 from smelt.compiler.simplifying import simplify
 from smelt.graph import Loop, Op, topological
+from smelt.rewrite import rewrite
 from tests.interpreted import interpreted, settled
+from tests.profiles import AVX512
 
 T = sm.Tensor
 
@@ -132,6 +137,47 @@ def test_the_way_back_as_others_write_it_is_that_of_smelt() -> None:
 
     [wanted] = interpreted(sm.grad(loss)(sm.asarray(w), sm.asarray(x)))
     np.testing.assert_allclose(sm.jit(f)(sm.asarray(x), sm.asarray(w)).numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_made_after_a_loop_is_planned() -> None:
+    """The sum over the steps has become one product, and a row of it is cheaper than all of it."""
+
+    def f(x: T, w: T, c: T) -> T:
+        def body(carry: tuple[T, T], row: T) -> tuple[Any, None]:
+            h, total = carry
+            return (sm.tanh(h @ w + row), total + h.T @ row), None
+
+        return sm.scan(body, (sm.ones((2, 64)), sm.zeros((64, 64))), x)[0][1] @ c
+
+    root = f(*(sm.asarray(array) for array in (rows(100, 2, 64), rows(64, 64), rows(64))))._node
+    planned = simplify([root], plans("regroups", AVX512))
+    products = [node.shape for node in topological(planned) if node.op is Op.CONTRACT]
+    assert (64, 64) not in products
+    assert products[-1] == (64,)
+
+
+def test_loops_in_loops_are_simplified_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nested(depth: int, h: T, x: T, w: T) -> Any:
+        def body(carry: tuple[T, T], row: T) -> Any:
+            h, total = carry
+            (inner, below), said = nested(depth - 1, h, row, w) if depth > 1 else ((row, 0 * w), ())
+            new = sm.tanh(h @ w + inner)
+            return (new, total + h.T @ new), (new, 1 - new * new, h, below, said)
+
+        return sm.scan(body, (h, sm.zeros((3, 3))), x)
+
+    def rewrites(depth: int) -> int:
+        found = nested(depth, sm.zeros((2, 3)), sm.zeros((*(2,) * depth, 2, 3)), sm.zeros((3, 3)))
+        asked.clear()
+        assert [loop.states for loop in loops(*sm.tree.flatten(found)[0])] == [1]
+        return len(asked)
+
+    asked: list[int] = []
+    monkeypatch.setattr(simplifying, "rewrite", lambda roots: asked.append(len(roots)) or rewrite(roots))
+    counts = [rewrites(depth) for depth in range(1, 6)]
+    assert len({later - earlier for earlier, later in itertools.pairwise(counts)}) == 1, counts
+
+    check(lambda x, w: nested(3, sm.ones((2, 3)), x, w), rows(2, 4, 3, 2, 3), rows(3, 3))
 
 
 @pytest.mark.by_turns(4)

@@ -145,3 +145,18 @@ def test_one_query_streams_the_keys_instead() -> None:
     q, k, v = tensor(4, 1, 64), tensor(4, 300, 64), tensor(4, 300, 64)
     assert kernels(sm.attention, q, k, v) > 1
     np.testing.assert_allclose(sm.jit(sm.attention)(q, k, v).numpy(), expected(q, k, v), atol=2e-5)
+
+
+@pytest.mark.parametrize("order, axis", [((1, 0, 2, 3), -1), ((0, 1, 3, 2), -2), ((), -1)])
+def test_axes_of_scores_may_be_moved_and_added(order: tuple[int, ...], axis: int) -> None:
+    q, k, v = tensor(2, 3, 40, 16), tensor(2, 3, 40, 16), tensor(2, 3, 40, 16)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ k.swapaxes(-1, -2) / 4
+        moved = scores.permute(order) if order else scores.unsqueeze(2)
+        weights = sm.exp(moved - moved.max(axis, keepdims=True))
+        weights = weights / weights.sum(axis, keepdims=True)
+        return (weights.permute(order) if order else weights.squeeze(2)) @ v
+
+    assert kernels(attend, q, k, v) == 1
+    np.testing.assert_allclose(sm.jit(attend)(q, k, v).numpy(), expected(q, k, v), atol=2e-5)

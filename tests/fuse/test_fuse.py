@@ -93,6 +93,18 @@ def test_a_cheap_function_of_one_input_is_recomputed() -> None:
     assert sorted(kernels(build.unary("exp", x), build.unary("sin", x))) == [["neg", "exp"], ["neg", "sin"]]
 
 
+def test_so_is_one_that_reads_its_input_in_several_ways() -> None:
+    x, y = leaf(F32, (64, 64)), leaf(F32, (64, 64))
+    square = build.binary("mul", x, x)
+    both = build.binary("add", x, build.binary("mul", square, x))
+    found = kernels(build.unary("exp", both), build.unary("sin", both))
+    assert sorted(found) == [["mul", "mul", "add", "exp"], ["mul", "mul", "add", "sin"]]
+    dear = build.binary("add", x, build.unary("erf", x))  # which would be stored, and read beside x
+    assert sorted(kernels(build.unary("exp", dear), build.unary("sin", dear))) == [["erf", "add"], ["exp"], ["sin"]]
+    two = build.binary("add", both, build.binary("mul", y, y))
+    assert len(kernels(build.unary("exp", two), build.unary("sin", two))) == 3
+
+
 def test_scans_are_computed_with_what_they_scan_and_what_has_the_same_elements() -> None:
     x = leaf(F32, (128, 64))
     total = build.reduce("add", x, (1,), keep_axes=True)

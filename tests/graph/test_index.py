@@ -218,6 +218,11 @@ def test_proofs_about_numbers_that_are_a_little_apart(m: int, t: int, apart: int
         *(b // a * (BIG // b) + b // a - 1 - BIG // a for a, b in ((2, 128), (3, 12), (8, 16), (1, 7))),
         (3 * BIG * N + 1) // 2 - 8 * ((3 * BIG * N + 1) // 16),
         BIG // 2 - 1 - (variable("block", 0, BIG // 128 - 1) * 64 + variable("lane", 0, 63)),
+        # Quotients of what is bounded by other numbers, as often as it may be.
+        20 * ((N + 1) // 2) - 20 * (ROW // 2) - variable("p", 0, 19) - 1,
+        (N + 1) // 2 * (20 * M - 20 * variable("c", 0, M - 1)) - 20 * (ROW // 2) - 20,
+        M * (N // 2) - M * ((ROW + 1) // 2),
+        5 * (N // 2) - 5 * ((2 * ROW + 1) // 4),
     ],
     ids=str,
 )
@@ -231,6 +236,7 @@ def test_what_is_proven_nonnegative(expression: Index) -> None:
         *(as_index(-1), I - 1, N - M, ROW - N, N - 2, I * -1, N - ROW - 2, M * (ROW // M) - ROW + M - 2, 6 - I % 8),
         *(maximum(ROW, M) * -1 + N, minimum(N, M) - 2, N - 1 - N // M, (N - M) * (M - N), N * M - N * 2),
         *(I % 8 + N - ROW - 2, N * 2 - 1 - I % (N + 1) * 2),
+        *(20 * ((N + 1) // 2) - 20 * (ROW // 2) - 21, M * (N // 2) - M * ((ROW + 2) // 2)),
         *(BIG // 2 - 64 * (BIG // 128) - 1, 64 * (BIG // 128) + 62 - BIG // 2, BIG // 3 - BIG // 2),
     ],
     ids=str,
@@ -255,6 +261,7 @@ def nested(step: Callable[[Index], Index], count: int) -> Index:
         (lambda x: x // M, 11),
         (lambda x: x // M * M, 12),
         (lambda x: x % M, 23),
+        (lambda x: x // 3, 16),
         (lambda x: minimum(x, N * N), 23),
         (lambda x: maximum(x - M, 0), 12),
     ],
@@ -262,6 +269,14 @@ def nested(step: Callable[[Index], Index], count: int) -> Index:
 def test_proofs_are_so_deep_and_no_deeper(step: Callable[[Index], Index], depth: int) -> None:
     assert nonnegative(nested(step, depth)) is True
     assert nonnegative(nested(step, depth + 1)) is False
+
+
+def test_bounds_of_a_product_of_differences() -> None:
+    """Multiplied out, it is no smaller than where each size is at an end."""
+    assert ((N - 1) * (M - 1)).low == 0
+    assert ((N - 3) * (M - 1) * -2).high == 4 * 49
+    assert (N * N - N).low <= 0
+    assert I // ((N + 1) * (M + 1) - N - M) == I // (N * M + 1)
 
 
 def choices(count: int) -> Index:

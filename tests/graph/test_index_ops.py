@@ -9,7 +9,7 @@ import pytest
 
 from smelt.dtypes import bool_, float16, float32, int32, int64, uint64
 from smelt.errors import ArgumentError, AxisError, DTypeError, IndexRangeError, InternalError, ShapeError
-from smelt.graph import build
+from smelt.graph import Dim, build
 from smelt.graph.interpret import interpret
 from smelt.graph.node import Node, make, topological
 from smelt.graph.ops import Gathering, Op
@@ -97,6 +97,10 @@ def test_mistakes() -> None:
         build.gather(x, [ids, leaf(int64, (4,))], (-1, -2))
     with pytest.raises(IndexRangeError, match="nothing to read"):
         build.gather(leaf(float32, (0,)), [ids], (-1,))
+    n = Dim("n", 0, 9)
+    assert build.gather(leaf(float32, (n,)), [leaf(int64, (n,))], (-1,)).shape == (n,)  # empty when there is nothing
+    with pytest.raises(IndexRangeError, match="nothing to read"):
+        build.gather(leaf(float32, (n,)), [ids], (-1,))
     with pytest.raises(ArgumentError, match="no update called 'sub'"):
         build.scatter("sub", x, x, [], (0, 1))
     with pytest.raises(DTypeError, match="bool is not supported"):

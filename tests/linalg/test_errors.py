@@ -76,6 +76,12 @@ WHEN_ASKED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
         "solve_triangular: the matrix is singular",
     ),
     "svd": (lambda x: la.svd(x).S, np.full((2, 2), np.nan), "svd: the matrix has singular values that were not found"),
+    "infinite": (lambda x: la.svd(x).U, np.array([[1.0, 2.0], [np.inf, 3.0]]), "svd: the matrix has singular values"),
+    "infinite, of a batch": (
+        la.pinv,
+        np.stack([GOOD, np.array([[1.0, 2.0], [np.inf, 3.0]])]),
+        r"pinv: matrix \[1\] of the batch has singular values",
+    ),
     "pinv": (la.pinv, np.full((2, 2), np.nan), "pinv: .*(.|\n)*every element must be finite"),
 }
 

@@ -129,7 +129,11 @@ def test_the_second_interrupt_ends_at_once() -> None:
 @pytest.mark.parametrize(("interrupts", "status"), [(1, 0), (2, 130)])
 def test_the_command_has_a_status_and_no_traceback(interrupts: int, status: int) -> None:
     command = [sys.executable, "-m", "smelt", "serve", "--random", "tiny", "--port", "0", "--slots", "1", "-q"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"SMELT_API_KEY": ""}) as server:
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"SMELT_API_KEY": ""}) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(server.kill)  # what fails here does not wait for it
         assert server.stderr is not None
         line = server.stderr.readline()
         assert "Ctrl-C ends" in line, line
@@ -144,6 +148,8 @@ def test_the_command_has_a_status_and_no_traceback(interrupts: int, status: int)
         assert "waiting for 1 answer" in told
         for _ in range(interrupts - 1):
             server.send_signal(signal.SIGINT)
+        with contextlib.suppress(ConnectionError, http.client.IncompleteRead):
+            response.read()  # a server waits for whoever does not read
         rest = server.stderr.read()
         assert server.wait(60) == status
         assert "Traceback" not in rest

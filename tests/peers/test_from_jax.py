@@ -253,6 +253,14 @@ def test_arrays_that_the_function_refers_to_are_not_written_into_its_text() -> N
     assert sm.jit(imported)(np.ones(300, np.float32))[0] == 300
 
 
+@pytest.mark.parametrize("count", [3, 2000])
+def test_arrays_of_numpy_that_the_function_refers_to(count: int) -> None:
+    own = draw(count)
+    imported = sm.from_jax(lambda x: jnp.where(own > 0, x * own, jnp.asarray(own)))
+    check(imported(np.float32(2)), np.where(own > 0, 2 * own, own))
+    check(sm.jit(sm.grad(lambda x: imported(x).sum()))(sm.asarray(2.0)), own[own > 0].sum(), 1e-4)
+
+
 @pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
 def test_gradients_of_picks_are_comparisons_and_no_scatters(mode: str) -> None:
     x, labels = draw(4, 5), np.array([4, 0, -1, 2 if mode == "promise_in_bounds" else 7])
@@ -269,6 +277,37 @@ def test_keys() -> None:
     key = jax.random.key(3)
     found = sm.from_jax(lambda key: (jax.random.uniform(key, (3,)), jax.random.split(key)))(key)
     check(found, (jax.random.uniform(key, (3,)), jax.random.key_data(jax.random.split(key))))
+
+
+def test_keys_under_transforms() -> None:
+    def draws(keys: Any, x: Any) -> Any:
+        return jax.random.normal(keys["a"], x.shape) * x
+
+    imported = sm.from_jax(draws)
+    x = jnp.asarray(draw(5))
+    for kind in ("threefry2x32", "rbg"):
+        keys = {"a": jax.random.key(3, impl=kind)}
+        check(sm.jit(imported)(keys, x), draws(keys, x))
+        check(sm.jit(sm.grad(lambda keys, x: imported(keys, x).sum(), argnums=1))(keys, x), draws(keys, x) / x)
+        check(sm.jit(lambda x, keys=keys: imported(keys, x))(x), draws(keys, x))
+    assert repr(imported).endswith("traces=2)")
+    many = {"a": jax.random.split(jax.random.key(7), 4)}
+    rows = sm.vmap(imported, in_axes=(0, None))
+    check(rows(many, x), jax.vmap(draws, in_axes=(0, None))(many, x))
+    check(sm.jit(rows)(many, x), jax.vmap(draws, in_axes=(0, None))(many, x))
+    check(sm.jit(sm.from_jax(jax.vmap(draws, in_axes=(0, None))))(many, x), rows(many, x))
+    compiled = sm.jit(imported)
+    check(compiled({"a": many["a"][0]}, x), draws({"a": many["a"][0]}, x))
+    check(compiled({"a": many["a"][1]}, x), draws({"a": many["a"][1]}, x))
+    assert repr(compiled).endswith("traces=1)")
+
+
+def test_keys_that_only_come_and_go() -> None:
+    sm.from_jax(jax.random.bits)
+    key = sm.jit(lambda key: key)(jax.random.split(jax.random.key(1), 3))
+    assert repr(key) == "Key(key<fry>(3,))"
+    drawn = sm.from_jax(jax.vmap(jax.random.bits))
+    check(drawn(key), jax.vmap(jax.random.bits)(jax.random.split(jax.random.key(1), 3)))
 
 
 OPEN = ["closure", "softmax", "logsumexp", "layer norm", "custom_vjp", "scan", "cond", "sort", "cumulative", "tree"]
@@ -325,6 +364,40 @@ def test_what_jax_cannot_decide_about_a_dim() -> None:
     assert (bounded(np.ones(6, np.float32)).numpy() == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x[::-1], r"""'n' >= '1' is inconclusive[\s\S]*lower bound of 1, as Dim\("n", 1, …\)"""),
+        (lambda x: x if x.shape[0] > 4 else -x, r"'n' > '4'[\s\S]*Give the Dim bounds that decide it"),
+        (lambda x: x if 2 * x.shape[0] > 4 else -x, r"2\*\(n \+ 1\) - 2' > '4'"),
+    ],
+)
+def test_errors_about_sizes_that_may_be_zero_name_the_dim(function: Any, message: str) -> None:
+    """JAX's symbols, which are at least 1, stand for 1 more."""
+    shapes = [(sm.Dim("n", 0, 16),)]
+    with pytest.raises(sm.errors.TraceError, match=message):
+        sm.jit(sm.from_jax(function), shapes=shapes)(sm.ones(5))
+
+
+def test_as_a_decorator() -> None:
+    @sm.from_jax(static="times")
+    def repeated(x: Any, times: int) -> Any:
+        return jnp.tile(x, times)
+
+    @sm.from_jax
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    x = draw(3)
+    check(repeated(x, 2), np.tile(x, 2))
+    check(repeated(x, times=3), np.tile(x, 3))
+    check(doubled(x), 2 * x)
+    with pytest.raises(sm.errors.ArgumentError, match=r"no static_argnums=[\s\S]*Write static=1"):
+        sm.from_jax(static_argnums=1)(lambda x, n: x)
+    with pytest.raises(sm.errors.ArgumentError, match="None is not a function"):
+        sm.from_jax(None, x)
+
+
 def test_mistakes() -> None:
     with pytest.raises(sm.errors.ArgumentError, match="3 is not a function"):
         sm.from_jax(3)  # type: ignore[arg-type]
@@ -374,3 +447,14 @@ def test_types_that_only_store_are_moved_and_cast(dtype: str) -> None:
     assert found[0].tolist() == [10, 6, 2] and found[1].dtype.name == dtype
     with pytest.raises(sm.errors.DTypeError, match=r"only stores values[\s\S]*Cast first"):
         sm.from_jax(lambda x: x + x)(x)
+
+
+def test_branches_are_opened_in_traces_after_they_were_computed() -> None:
+    """Constants of a closed body that was made before must be no tensors from outside of the trace that opens it."""
+    f = sm.from_jax(lambda x: jax.lax.cond(x.sum() > 0, x.sum, lambda: jnp.sin(x).sum()))
+    x = np.array([[1, 2], [-1, -2]], np.float32)
+    sm.grad(f)(x[0])
+    wanted = np.stack([np.ones(2), np.cos(x[1])])
+    np.testing.assert_allclose(sm.jit(sm.vmap(sm.grad(f)))(x).numpy(), wanted, rtol=1e-6)
+    summed = sm.jit(sm.grad(lambda x: sm.vmap(f)(x).sum()))
+    np.testing.assert_allclose(summed(sm.asarray(x)).numpy(), wanted, rtol=1e-6)

@@ -128,6 +128,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
         (abs(draw(6)) + 0.3,),
     ),
+    "special, at zeros and poles": (
+        lambda x: (
+            jnp.signbit(jax.lax.bessel_i1e(x)),
+            jax.scipy.special.i1e(x),
+            jax.scipy.special.polygamma(1, x),
+            jax.scipy.special.polygamma(2, x),
+            jax.scipy.special.zeta(jnp.float32(1), x + 5),
+        ),
+        (np.array([0.0, -0.0, -1.0, -2.0, 1.5, np.nan], np.float32),),
+    ),
     "complex": (
         lambda x: (
             jnp.exp(1j * x) @ (x + 1j * x.T),

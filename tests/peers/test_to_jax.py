@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import smelt as sm
 
@@ -241,6 +242,17 @@ def test_static_arguments() -> None:
         function(x, [2])
 
 
+def test_loops_of_no_iterations() -> None:
+    def function(x: Any) -> Any:
+        return sm.scan(lambda c, row: (c + row, c * row), sm.ones(3), x)
+
+    x = np.zeros((0, 3), np.float32)
+    exported = sm.to_jax(function)
+    check(jax.jit(exported)(x), function(sm.asarray(x)))
+    check(jax.vmap(exported)(np.zeros((2, 0, 3), np.float32)), sm.vmap(function)(sm.zeros((2, 0, 3))))
+    check(jax.jit(jax.grad(loss(exported, jnp)))(x), sm.grad(loss(function, sm))(sm.asarray(x)))
+
+
 def test_outside_of_jit_and_to_higher_orders() -> None:
     function = FUNCTIONS["sine"]
     exported = sm.to_jax(function)
@@ -303,6 +315,61 @@ def test_what_has_no_text_is_computed_by_smelt() -> None:
 def test_xla_sees_operations_and_no_calls() -> None:
     text = jax.jit(sm.to_jax(lambda x: sm.tanh(x) + 1)).lower(draw(3)).as_text()
     assert "stablehlo.tanh" in text and "custom_call" not in text
+
+
+OPEN: dict[str, tuple[Callable[..., Any], list[str], list[tuple[tuple[int, ...], ...]]]] = {
+    "softmax": (lambda x: sm.softmax(x, -1) + 1, ["n, 4"], [((3, 4),), ((7, 4),)]),
+    "sizes": (
+        lambda x, y, z: (sm.concat([x, y]), sm.arange(x.shape[0]) * 1.5, x[: x.shape[0] // 2] * y.shape[0], z),
+        ["n, 4", "2*n*m + n^2 - 1, 4", "m"],
+        [((3, 4), (20, 4), (2,)), ((2, 4), (7, 4), (1,))],
+    ),
+    "quotients": (
+        lambda x, y, z: (x[: x.shape[0] // 2] + y.mean(1, keepdims=True), z.sum()),
+        ["n, 3", "floordiv(n, 2), m", "max(n, m), mod(n, 3)"],
+        [((7, 3), (3, 9), (9, 1)), ((6, 3), (3, 4), (6, 0))],
+    ),
+    "product": (lambda x, y: sm.relu(x @ y), ["n, m", "m, n"], [((3, 4), (4, 3)), ((2, 1), (1, 2))]),
+    "scan": (lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.zeros(4), x), ["n, 4"], [((5, 4),)]),
+    "attention": (lambda x: sm.attention(x, x, x, causal=True), ["2, n, 4"], [((2, 3, 4),), ((2, 9, 4),)]),
+    "sort": (lambda x: sm.sort(x, axis=0), ["n, 2"], [((7, 2),)]),
+    "batched": (jax.vmap(sm.to_jax(lambda row: sm.outer(row, row).sum(0))), ["n, 4"], [((3, 4),)]),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_that_are_not_known_when_it_is_exported(name: str) -> None:
+    function, texts, calls = OPEN[name]
+    function = function if name == "batched" else sm.to_jax(function)
+    scope = export.SymbolicScope(["n <= 64", "n >= 2"])
+    types = [jax.ShapeDtypeStruct(export.symbolic_shape(text, scope=scope), np.float32) for text in texts]
+
+    def slope(*args: Any) -> Any:
+        return jax.grad(lambda *xs: sum(jnp.sin(part).sum() for part in jax.tree.leaves(function(*xs))))(*args)
+
+    for wanted in (function, slope, lambda *args: jax.jvp(function, args, args)):
+        exported = export.export(jax.jit(wanted))(*types)
+        for shapes in calls:
+            args = [draw(*shape) for shape in shapes]
+            for a, b in zip(jax.tree.leaves(exported.call(*args)), jax.tree.leaves(wanted(*args)), strict=True):
+                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def test_what_open_sizes_do_not_allow() -> None:
+    n, m = (jax.ShapeDtypeStruct((size,), np.float32) for size in export.symbolic_shape("n, m"))
+    with pytest.raises(sm.errors.ShapeError, match=r"\(n,\) and \(m,\)[\s\S]*at test_to_jax"):
+        export.export(jax.jit(sm.to_jax(lambda x, y: x + y)))(n, m)
+    with pytest.raises(sm.errors.ArgumentError, match=r"value of n cannot be read off the shapes"):
+        export.export(jax.jit(sm.to_jax(sm.sum)))(jax.ShapeDtypeStruct((2 * n.shape[0],), np.float32))
+    with pytest.raises(sm.errors.TraceError, match="is computed by Python, and its sizes are not known"):
+        export.export(jax.jit(sm.to_jax(lambda x: sm.callback(np.sin, x, x))))(n)
+
+
+def test_errors_name_the_line_of_the_user() -> None:
+    with pytest.raises(sm.errors.TraceError, match="at test_to_jax"):
+        jax.jit(sm.to_jax(lambda x: x + sm.random.normal((3,))))(draw(3))
+    with pytest.raises(sm.errors.ShapeError, match="at test_to_jax"):
+        jax.grad(lambda x: sm.to_jax(lambda x: x + sm.ones(4))(x).sum())(draw(3))
 
 
 def test_mistakes() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from smelt.compiler import GraphKey, fusion
+from smelt.compiler import GraphKey, driver, fusion
 from smelt.cost.profile import Profile
 from smelt.fuse import Partition
 from smelt.fuse.group import Group
@@ -46,7 +46,7 @@ def made(make: Callable[[], GraphKey | None], profile: Profile) -> Made:
         groups.extend(map(described, found.groups))
         return found
 
-    with patch.object(fusion, "partition", partition):
+    with patch.object(fusion, "partition", partition), patch.object(driver, "partition", partition):  # of bodies
         built = drawn_up(key, profile)
     assert groups or not built, "nobody saw how the graph was cut"
     dialect = {"dialect": OPENCL} if profile.group_threads else {"features": profile.features}

@@ -1,4 +1,4 @@
-"""The corpus: every public function, its gradients, and steps of networks, as keys of graphs."""
+"""The corpus: every public function, its gradients, loops, and steps of networks, as keys of graphs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.derive.checking import subject
 from tests.derive.test_gradcheck import EXCLUDED
 from tests.op_table import FAMILIES
 from tests.ops.spec import OpSpec
+from tests.replay.loops import LOOPS
 from tests.test_op_table import cases
 
 _TYPES = (sm.float32, sm.bfloat16, sm.int32, sm.int8)
@@ -36,6 +37,8 @@ def programs() -> Iterator[tuple[str, Callable[[], GraphKey | None]]]:
                 yield f"{name} {dtype}", _later(_function, spec, dtype)
             if family != "random" and sm.float64 in spec.dtypes and spec.name not in EXCLUDED:
                 yield f"{name} gradient", _later(_gradient, spec)
+    for name, (function, arguments) in LOOPS.items():
+        yield f"loop: {name}", _later(_call, function, arguments)
     yield from NETWORKS.items()
 
 
@@ -61,10 +64,14 @@ def _gradient(spec: OpSpec) -> GraphKey | None:
     return _key(found)
 
 
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> GraphKey:
+    return Jit(function).graph_key(*arguments)[0]
+
+
 def _forward() -> GraphKey:
     weights = {name: sm.from_numpy(x) for name, x in parameters(_SMALL).items()}
     x = sm.asarray(np.zeros((1, _SMALL.length, _SMALL.width), np.float32))
-    return Jit(lambda w, x: forward(w, x, _SMALL.layers, _SMALL.heads)).graph_key(weights, x)[0]
+    return _call(lambda w, x: forward(w, x, _SMALL.layers, _SMALL.heads), (weights, x))
 
 
 def _step(case: str) -> GraphKey:

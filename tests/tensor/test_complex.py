@@ -27,7 +27,7 @@ CMATH = (
 NAMES = {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 FUNCTIONS = (
     *CMATH,
-    *("exp2", "expm1", "log2", "square", "sign", "reciprocal", "negative", "positive", "round"),
+    *("exp2", "expm1", "log2", "square", "sign", "reciprocal", "negative", "positive", "round", "sinc"),
     *("abs", "angle", "real", "imag", "conj", "isnan", "isinf", "isfinite"),
 )
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, 1e-20, 1e30, -1e30, math.inf, -math.inf, math.nan)
@@ -52,6 +52,21 @@ def assert_close(found, expected, kind=np.complex128, times=16):
 def test_functions_of_one_number(name, kind):
     x = draw(5, 7, kind=kind)
     assert_close(getattr(sm, name)(sm.asarray(x)), getattr(np, NAMES.get(name, name))(x), kind)
+
+
+@pytest.mark.parametrize("decimals", [2, 0, -1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_decimals_are_those_of_both_parts(kind, decimals):
+    x = np.append(30 * draw(20, kind=kind), kind(complex(-0.0, math.inf)))
+    found = sm.round(sm.asarray(x), decimals)
+    assert found.dtype is sm.asarray(x).dtype
+    np.testing.assert_allclose(found.numpy(), np.round(x, decimals), rtol=np.finfo(kind).eps)
+
+
+def test_sinc_is_exact_near_its_zeros():
+    found = sm.sinc(sm.asarray([0j, -2 + 0j, 3 + 1e-9j, 0.5j])).numpy()
+    np.testing.assert_allclose(found.real, [1, 0, -1 / 9e18, math.sinh(math.pi / 2) / (math.pi / 2)], rtol=1e-6)
+    np.testing.assert_allclose(found.imag, [0, 0, -1e-9 / 3, 0], rtol=1e-9)
 
 
 def test_log1p_is_exact_near_0():

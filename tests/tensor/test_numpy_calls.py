@@ -216,6 +216,25 @@ def test_histograms_count() -> None:
     assert sm.jit(lambda x: sm.histogram(x, bins=5))(sm.asarray(X))[0].tolist() == expected.tolist()
 
 
+def test_repeat_and_tile_by_a_dim() -> None:
+    n = sm.Dim("n", 0, 16)
+    compiled = sm.jit(
+        lambda x, y: (sm.repeat(x, y.shape[0], axis=0), sm.tile(x, (y.shape[0] + 1, 1)), sm.repeat(y, y.shape[0])),
+        shapes=[(3, 4), (n,)],
+    )
+    for size in (2, 0, 5):
+        y = np.arange(size)
+        found = compiled(sm.asarray(X), sm.asarray(y))
+        wanted = np.repeat(X, size, axis=0), np.tile(X, (size + 1, 1)), np.repeat(y, size)
+        assert all(np.array_equal(a.numpy(), b) for a, b in zip(found, wanted, strict=True))
+    slope = sm.jit(sm.grad(lambda x, y: sm.repeat(x, y.shape[0]).sum()), shapes=[(3, 4), (n,)])
+    assert (slope(sm.ones((3, 4)), sm.ones(5)).numpy() == 5).all()
+    with pytest.raises(ArgumentError, match=r"the counts \(n, 1\) are not known"):
+        sm.repeat(sm.ones(2), [n, 1])
+    with pytest.raises(ArgumentError, match=r"must not be negative, got \(n - 1,\)"):
+        sm.repeat(sm.ones(2), n - 1)
+
+
 def test_repeat_takes_counts_of_every_kind() -> None:
     for counts in ([2, 0, 1], (2, 0, 1), np.array([2, 0, 1]), sm.asarray([2, 0, 1])):
         assert sm.repeat(sm.asarray(X), counts, axis=0).tolist() == np.repeat(X, [2, 0, 1], axis=0).tolist()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import smelt as sm
+from smelt.config import configure
 from smelt.errors import ArgumentError, IndexRangeError, ShapeError, TraceError
 from tests.interpreted import interpreted
 
@@ -73,6 +74,22 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a key that is a shape": (lambda x: x * {(5,): 2.0}.get(x.shape, 1.0), "hash: the size n is symbolic"),
     "a bound": (lambda x: x[: x.shape[0] - 2], r"may be negative|whether"),
 }
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (8, 11)])
+def test_two_open_axes_that_a_window_makes_smaller(shape: tuple[int, int]) -> None:
+    """Their sizes less one are factors of what is walked, and of what is flattened."""
+    h, w = sm.Dim("h", 3, 1000), sm.Dim("w", 3, 1000)
+
+    def f(x: Any) -> Any:
+        pooled = sm.max_pool2d(sm.permute_dims(x, (0, 3, 1, 2)), 3, 2)
+        return sm.permute_dims(pooled, (0, 2, 3, 1)), x[:, 2:, 2:].reshape((-1,))
+
+    x = sm.asarray(np.random.default_rng(0).normal(size=(2, *shape, 2)).astype(np.float32))
+    with configure(verify=True):
+        found = sm.jit(f, shapes=[(2, h, w, 2)])(x)
+    for value, wanted in zip(found, interpreted(f(x)), strict=True):
+        np.testing.assert_array_equal(value.numpy(), wanted)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -74,7 +74,7 @@ def native(name: str, quick: bool) -> Prepared:
         "cross-entropy": sm.value_and_grad(sm.cross_entropy),
         "scan": sm.value_and_grad(_recurrent, (1, 2)),
     }
-    return functions[name], tuple(sm.from_numpy(array) for array in _arrays(name, quick))
+    return functions[name], tuple(sm.asarray(array) for array in _arrays(name, quick))
 
 
 def _recurrent(x: Any, w: Any, u: Any) -> Any:

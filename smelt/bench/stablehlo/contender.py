@@ -6,7 +6,6 @@ With `first` it prints the seconds of the first call and of later ones, and ends
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -35,7 +34,9 @@ def _of_smelt(function: Any, arguments: tuple[Any, ...]) -> tuple[Call, Call]:
 
 def _imported(name: str, quick: bool) -> tuple[Call, Call]:
     function, arrays = in_jax(name, quick)
-    arguments = sm.tree.map(lambda leaf: sm.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf, arrays)
+    # Copies, as a module holds its weights and JAX its arrays: what shares memory could be written to by its owner, so
+    # nothing made of it is kept between calls.
+    arguments = sm.tree.map(lambda leaf: sm.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, arrays)
     return _of_smelt(sm.jit(sm.from_jax(function, *arguments)), arguments)
 
 
@@ -70,7 +71,8 @@ def main(words: list[str]) -> None:
         began = time.perf_counter()
         call()
         times.append(time.perf_counter() - began)
-    print(json.dumps({"first": first, "median": statistics.median(times)}))
+    # The fastest of the later ones: one of them may compile again, for weights that turned out to stay.
+    print(json.dumps({"first": first, "later": min(times)}))
     return None
 
 

@@ -14,6 +14,7 @@ from smelt.formats.mlir.tree import (
     Array,
     Attribute,
     Coded,
+    Dense,
     FunctionType,
     Opaque,
     Ranked,
@@ -31,6 +32,7 @@ _WORD: Final = re.compile(r"[A-Za-z_]")
 _KNOWN_ESCAPES: Final = {"n": "\n", "t": "\t"}
 _LONGEST_NUMBER = 400  # digits
 _LOOKS = 1 << 12  # at the clock: one in so many operations
+_SHORT = 24  # characters of a number that is remembered
 _OPENING: Final = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
@@ -44,6 +46,7 @@ class Cursor:
         self.tokens = tokens(text)
         self.at = 0
         self.types: dict[str, Type] = {}  # by their text
+        self.numbers: dict[tuple[str, Type], Dense] = {}  # constants of one short number, which come again and again
         self.aliases: dict[str, Attribute] = {}  # what #name and !name stand for
         self.depth = 0
         self.operations = 0
@@ -353,10 +356,17 @@ class Cursor:
         kind = self.type()
         if not isinstance(kind, Ranked) or None in kind.sizes:
             self.fail(f"{kind} is not the type of a constant", "constants are tensors with known sizes.", self.at - 1)
+        number = inside[0] if len(inside) == 1 and len(inside[0]) <= _SHORT else ""
+        known = self.numbers.get((number, kind)) if number else None
+        if known is not None:
+            return known
         try:
-            return dense.read(inside, kind)
+            found = dense.read(inside, kind)
         except ValueError as error:
             self.fail(str(error), at=start)
+        if number:
+            self.numbers[number, kind] = found
+        return found
 
     def resource(self) -> Attribute:
         """The rest of `dense_resource<key> : type`."""

@@ -19,6 +19,7 @@ _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 
 _TOKENS: Final = (
     r"%[A-Za-z0-9_$.\-]++(?:\#[0-9]++)?+",  # a value, or one of several
+    r"[,=()\[\]}]",  # punctuation that begins nothing longer: there is much of it
     rf"tensor{_BRACKETS}",
     r"[A-Za-z_][A-Za-z0-9_$.]*+",  # a name of an operation, an attribute or a type
     r"->|::",

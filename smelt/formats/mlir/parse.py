@@ -235,6 +235,9 @@ class Parser(Cursor):
 
     def _names(self) -> list[str]:
         """`%0 =`, `%0:2 =` or `%a, %b =`."""
+        if self.tokens[self.at + 1] == "=":
+            self.at += 2
+            return [self.tokens[self.at - 2]]
         found: list[str] = []
         while True:
             name = self.value()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from smelt.formats.mlir.keys import I32, I64, KEYS, PRECISION, enumerated
+from smelt.formats.mlir.keys import I32, I64, KEYS, PRECISION, Key, enumerated
 from smelt.formats.mlir.tensors import READ
 from smelt.formats.mlir.tree import (
     Argument,
@@ -46,10 +46,14 @@ def operation(p: Parser, name: str, results: list[str], at: int) -> Operation:
 def _operands(p: Parser) -> list[str]:
     """Values, with commas between them; a comma before something else is past, too."""
     found: list[str] = []
-    while p.next.startswith("%"):
-        found.append(p.take())
-        if not p.has(","):
+    tokens, at = p.tokens, p.at
+    while tokens[at][:1] == "%":
+        found.append(tokens[at])
+        at += 1
+        if tokens[at] != ",":
             break
+        at += 1
+    p.at = at
     return found
 
 
@@ -73,7 +77,13 @@ def _types(p: Parser, found: Operation) -> None:
             p.expected("':' and a type")
         return
     count = len(found.operands)
-    if p.next == "(":
+    token, behind = p.tokens[p.at], p.tokens[p.at + 1] if p.tokens[p.at] else ""
+    known = p.types.get(token)
+    if known is not None and behind not in (",", "->"):  # one type of everything, as most have it
+        p.at += 1
+        found.types, found.operand_types = (known,) * len(found.results), (known,) * count
+        return
+    if token == "(":
         arguments = p.types_in_brackets()
         if p.has("->"):
             found.operand_types, found.types = arguments, p.result_types()
@@ -97,12 +107,16 @@ def _given(types: list[Type], count: int) -> tuple[Type, ...]:
     return tuple(types[-count:] if len(types) >= count else [types[-1]] * count) if count else ()
 
 
+_KEYS: Final = {operation: {key.name: key for key in keys} for operation, keys in KEYS.items()}
+_NONE: Final[dict[str, Key]] = {}
+
+
 def _plain(p: Parser, found: Operation) -> None:
     """Operands, names with values, attributes, types."""
-    if found.name.endswith(".return") or found.name == "return":
-        found.name = "stablehlo.return" if found.name == "stablehlo.return" else "func.return"
+    if found.name.endswith("return") and found.name != "stablehlo.return":
+        found.name = "func.return" if found.name.rpartition(".")[2] == "return" else found.name
     found.operands = _operands(p)
-    keys = {key.name: key for key in KEYS.get(found.name, ())}
+    keys = _KEYS.get(found.name, _NONE)
     while p.next[:1].isalpha() and p.tokens[p.at + 1] == "=":
         name = p.take()
         p.at += 1

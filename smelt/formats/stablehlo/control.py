@@ -120,12 +120,17 @@ def _while(call: Call) -> list[Value]:
         call.refuse("a loop whose values are no tensors")
     stand_ins = [stand_in(state.dtype, state.shape) for state in states]
     tests = call.reading.region(call.region(0), stand_ins, call.scope)
-    following = call.reading.region(call.region(1), stand_ins, call.scope)
-    if _types(following) != _types(states):
-        call.wrong("its values change their types")
     if _types(tests) != [(bool_, ())]:
         call.wrong("its test gives one bool")
     [asked] = tests
+    if loops.never_runs(states, stand_ins, asked):  # its body may read rows of what has none
+        return list(states)
+    filled = call.reading.filled
+    call.reading.filled = [*filled, *loops.filled(states, stand_ins, asked)]
+    following = call.reading.region(call.region(1), stand_ins, call.scope)
+    call.reading.filled = filled
+    if _types(following) != _types(states):
+        call.wrong("its values change their types")
     real, inner, next_ = map(pairs.all_parts, (states, stand_ins, following))
     found = _looped(call, real, inner, next_, asked)
     return list(pairs.in_pairs([state.dtype for state in states], found))

@@ -118,8 +118,10 @@ def _check(call: Call, numbers: Numbers, rank: int, index_rank: int, other_rank:
         call.wrong("batching axes do not come in pairs")
 
 
-def _starts(call: Call, indices: Node, numbers: Numbers, shape: Shape) -> tuple[dict[int, Node], dict[int, int]]:
-    """For each indexed axis of the tensor its starts, in the shape of the other side; and for each axis of the tensor
+def _starts(
+    call: Call, x: Node, indices: Node, numbers: Numbers, shape: Shape
+) -> tuple[dict[int, Node], dict[int, int]]:
+    """For each indexed axis of a tensor its starts, in the shape of the other side; and for each axis of the tensor
     that goes along with one of the indices, the axis of the other side.
     """
     vector = numbers.vector
@@ -138,6 +140,8 @@ def _starts(call: Call, indices: Node, numbers: Numbers, shape: Shape) -> tuple[
         one = build.reshape(build.slice_(indices, spans), tuple(indices.shape[k] for k in own))
         starts[axis] = placed(one, shape, batch)
     along_with = dict(zip(numbers.batching, (batch[own.index(k)] for k in numbers.index_batching), strict=True))
+    if any(x.shape[axis] != shape[k] for axis, k in along_with.items()):
+        call.misfit(f"batching axes have different sizes in {list(x.shape)} and {list(shape)}")
     return starts, along_with
 
 
@@ -169,7 +173,11 @@ def _gathered_shape(call: Call, numbers: Numbers, indices: Node, sizes: Sequence
 def gathered(call: Call, x: Node, indices: Node, sizes: Sequence[IndexLike]) -> Node:
     """Windows of x from starts that are moved until the windows fit."""
     numbers = _numbers(call, call.coded("dimension_numbers"), _GATHER)
-    if len(sizes) != x.rank or not all(certain(s) and certain(n - s) for s, n in zip(sizes, x.shape, strict=True)):
+    fits = (  # where an axis goes along with one of the indices, there may be nothing and no window
+        size == 1 if axis in numbers.batching else certain(size) and certain(whole - size)
+        for axis, (size, whole) in enumerate(zip(sizes, x.shape, strict=False))
+    )
+    if len(sizes) != x.rank or not all(fits):
         call.misfit(f"windows of {list(sizes)} do not fit into {list(x.shape)}")
     if len(set(numbers.window)) != len(numbers.window):
         call.wrong(f"the axes {list(numbers.window)} are not all different")
@@ -177,7 +185,7 @@ def gathered(call: Call, x: Node, indices: Node, sizes: Sequence[IndexLike]) -> 
     _check(call, numbers, x.rank, indices.rank, len(shape))
     if 0 in shape:
         return build.const(0, x.dtype, shape)
-    starts, along_with = _starts(call, indices, numbers, shape)
+    starts, along_with = _starts(call, x, indices, numbers, shape)
     inside = _window_axes(call, x.rank, numbers)
     where = Coordinates(shape)
     for axis, size in enumerate(sizes):
@@ -203,22 +211,32 @@ def _dynamic_slice(call: Call) -> Node:
     sizes = call.integers("slice_sizes")
     if len(starts) != x.rank or len(sizes) != x.rank:
         call.wrong(f"it needs a start and a size for each of {x.rank} axes")
-    return dynamic_slice(x, starts, sizes)
+    return dynamic_slice(x, starts, sizes, call.reading.filled)
 
 
-def dynamic_slice(x: Node, starts: Sequence[Node], sizes: Sequence[int]) -> Node:
-    """A window of x whose start is moved until it fits."""
+def dynamic_slice(x: Node, starts: Sequence[Node], sizes: Sequence[int], filled: Sequence[IndexLike] = ()) -> Node:
+    """A window of x whose start is moved until it fits. Sizes that are `filled` are not 0 where this runs."""
     shape = tuple(sizes)
     if 0 in shape:
         return build.const(0, x.dtype, shape)
+    whole, x = x, _never_empty(x, filled)
     where = Coordinates(shape)
     for k, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if x.shape[k] == size:
             where.axis(k)
         else:
-            first = clamped(wide(start), x.shape[k], size)
+            first = clamped(wide(start), whole.shape[k], size)
             where.window(build.broadcast_to(first, shape), k, size)
     return build.gather(x, where.indices, where.axes, shape) if where.indices else x
+
+
+def _never_empty(x: Node, filled: Sequence[IndexLike]) -> Node:
+    """x with one element more, which is not read, along axes that are not empty where they are read."""
+    for axis, size in enumerate(x.shape):
+        if size in filled and not certain(size - 1):
+            more = build.const(0, x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+            x = build.concat([x, more], axis)
+    return x
 
 
 def _dynamic_update_slice(call: Call) -> Node:
@@ -227,7 +245,8 @@ def _dynamic_update_slice(call: Call) -> Node:
     x, update, *starts = call.operands
     if len(starts) != x.rank or update.rank != x.rank:
         call.wrong(f"it needs a start for each of {x.rank} axes")
-    if not all(certain(b - a) for a, b in zip(update.shape, x.shape, strict=True)):
+    filled = call.reading.filled
+    if not all((a == 1 and b in filled) or certain(b - a) for a, b in zip(update.shape, x.shape, strict=True)):
         call.misfit(f"an update of {list(update.shape)} does not fit into {list(x.shape)}")
     return dynamic_update_slice(x, update, starts)
 
@@ -273,7 +292,7 @@ def _scatter(call: Call) -> list[Value]:
 def _places(call: Call, x: Node, indices: Node, numbers: Numbers, shape: Shape) -> Coordinates:
     """Where updates go. Those outside of x are dropped one by one, or as whole windows if the rules say so."""
     _check(call, numbers, x.rank, indices.rank, len(shape))
-    starts, along_with = _starts(call, indices, numbers, shape)
+    starts, along_with = _starts(call, x, indices, numbers, shape)
     inside = _window_axes(call, x.rank, numbers)
     sizes = [shape[inside[axis]] if axis in inside else 1 for axis in range(x.rank)]
     if call.reading.rules.whole_windows:

@@ -4,7 +4,7 @@ real or complex numbers; what a routine leaves in memory is a result, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +17,6 @@ _ADJOINT = ord("C")
 
 def _adjoint(a: Array) -> Array:
     return np.swapaxes(a, -1, -2).conj()
-
-
-def _info(a: Array) -> Array:
-    """That all went well, for each matrix."""
-    return np.zeros(a.shape[:-2], np.int32)
 
 
 def _each(function: Callable[..., list[Array]], rank: int = 2) -> Callable[..., list[Array]]:
@@ -204,34 +199,64 @@ def _sytrd(a: Array, uplo: int = LOWER) -> list[Array]:
 # --- eigenvalues and singular values
 
 
+def _found(function: Callable[[Array], Sequence[Array]], a: Array) -> list[Array]:
+    """What NumPy finds for each matrix, and an info: NaN and 1 for those that it finds nothing for, others are as they
+    would be by themselves. For elements that are infinite LAPACK may search forever, so those are not asked about.
+    """
+    refused = np.asarray(~np.isfinite(a).all((-2, -1)))
+    try:
+        values = function(_without(a, refused))
+    except np.linalg.LinAlgError:
+        for at in np.ndindex(*refused.shape):
+            refused[at] |= _is_refused(function, a[at])
+        values = function(_without(a, refused))
+    found = [np.array(x) for x in values]
+    for x in found:
+        x[refused] = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
+    return [*found, refused.astype(np.int32)]
+
+
+def _without(a: Array, refused: Array) -> Array:
+    return np.where(refused[..., None, None], a.dtype.type(0), a)
+
+
+def _is_refused(function: Callable[[Array], Sequence[Array]], matrix: Array) -> bool:
+    try:
+        function(matrix)
+    except np.linalg.LinAlgError:
+        return True
+    return False
+
+
 def _syevd(a: Array, mode: int = 0, uplo: int = LOWER) -> list[Array]:
     """Eigenvectors as columns, eigenvalues in ascending order."""
-    values, vectors = np.linalg.eigh(a, "L" if uplo == LOWER else "U")
-    return [vectors, values, _info(a)]
+    triangle = np.tril(a) if uplo == LOWER else np.triu(a)
+    values, vectors, info = _found(lambda x: np.linalg.eigh(x, "L" if uplo == LOWER else "U"), triangle)
+    return [vectors, values, info]
 
 
 def _gesdd(a: Array, mode: int = ord("A")) -> list[Array]:
     """Singular values, and the vectors on both sides: all of them, as many as values, or none."""
     if mode == NO:
         nothing = np.zeros((), a.dtype)
-        return [a, np.linalg.svd(a, compute_uv=False), nothing, nothing, _info(a)]
-    u, values, vt = np.linalg.svd(a, full_matrices=mode != ord("S"))
-    return [a, values, u, vt, _info(a)]
+        values, info = _found(lambda x: [np.linalg.svd(x, compute_uv=False)], a)
+        return [a, values, nothing, nothing, info]
+    u, values, vt, info = _found(lambda x: np.linalg.svd(x, full_matrices=mode != ord("S")), a)
+    return [a, values, u, vt, info]
 
 
 def _geev(a: Array, compute_left: int = NO, compute_right: int = NO) -> list[Array]:
     """Eigenvalues (of real matrices in two parts), and the vectors of each from both sides, of length 1."""
     wide = np.complex64 if a.dtype == np.float32 else np.complex128 if a.dtype == np.float64 else a.dtype
-    right = left = np.full(a.shape, complex(np.nan, np.nan), wide)
-    if np.isfinite(a).all():
-        values, right = np.linalg.eig(a)
-        values, right = values.astype(wide), right.astype(wide)
-        if compute_left == VECTORS:
-            left = _from_the_left(a, values, right)
-    else:
-        values = np.full(a.shape[:-1], complex(np.nan, np.nan), wide)
+
+    def eigen(x: Array) -> list[Array]:
+        values, right = (found.astype(wide) for found in np.linalg.eig(x))
+        left = _from_the_left(x, values, right) if compute_left == VECTORS else np.full_like(right, np.nan)
+        return [values, left, right]
+
+    values, left, right, info = _found(eigen, a)
     parts = [values] if a.dtype.kind == "c" else [values.real, values.imag]
-    return [*parts, left, right, _info(a)]
+    return [*parts, left, right, info]
 
 
 def _from_the_left(a: Array, values: Array, right: Array) -> Array:

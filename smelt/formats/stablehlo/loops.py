@@ -7,7 +7,6 @@ the text, and compared by identity.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,9 +58,28 @@ def counted(
     count = _count(loop, asked)
     if count is None:
         return None
-    rows = [_Rows.of(loop, count, reverse) for reverse in (False, True)]
-    found = rows[1] if len(rows[1].read) + len(rows[1].written) > len(rows[0].read) + len(rows[0].written) else rows[0]
-    return _built(loop, count, found)
+    return _built(loop, count, _rows(loop, count))
+
+
+def never_runs(states: Sequence[Node], stand_ins: Sequence[Node], asked: Node) -> bool:
+    """Whether it is known that the first test of a loop, `a < b` of two numbers, fails."""
+    compared = _compared(states, stand_ins, asked)
+    return compared is not None and isinstance(compared[1], int) and compared[0] >= compared[1]
+
+
+def filled(states: Sequence[Node], stand_ins: Sequence[Node], asked: Node) -> list[IndexLike]:
+    """The size up to which a loop counts from 0: it is not 0 where the body runs."""
+    compared = _compared(states, stand_ins, asked)
+    return [] if compared is None or compared[0] != 0 else [compared[1]]
+
+
+def _compared(states: Sequence[Node], stand_ins: Sequence[Node], asked: Node) -> tuple[int, IndexLike] | None:
+    """The number and the size whose order is the first test of a loop, `a < b`."""
+    if asked.op is not Op.BINARY or asked.attribute != "lt":
+        return None
+    first = dict(zip(stand_ins, states, strict=True))
+    a, b = (_size(first.get(side, side)) for side in asked.sources)
+    return None if not isinstance(a, int) or b is None else (a, b)
 
 
 def _step(loop: _While, k: int) -> int | None:
@@ -113,36 +131,55 @@ class _Rows(NamedTuple):
     read: dict[int, Node]
     written: dict[int, Node]
 
-    @classmethod
-    def of(cls, loop: _While, count: _Count, reverse: bool) -> _Rows:
-        found = cls(reverse, {}, {})
-        if count.first != 0 or count.length == 0:
-            return found
-        i = loop.stand_ins[count.number]
-        one = build.const(1, i.dtype)
-        at = build.sub(build.sub(build.size_node(count.length, i.dtype), i), one) if reverse else i
-        readers = users(topological(loop.following))
-        given = Counter(loop.following)
-        for k, (old, new) in enumerate(zip(loop.stand_ins, loop.following, strict=True)):
-            if old.rank == 0 or old.shape[0] != count.length:
-                continue
-            reading = readers.get(old, [])
-            if new is old:
-                row = _row(old, at)
-                if row is not None and set(reading) == {row}:
-                    found.read[k] = row
-            elif new.op is Op.SCATTER and reading == [new] and not readers.get(new) and given[new] == 1:
-                update = new.sources[1]
-                if update is not old and new is _with_row(old, update, at):
-                    found.written[k] = update
-        return found
+    @property
+    def found(self) -> int:
+        """How many there are."""
+        return len(self.read) + len(self.written)
+
+
+def _rows(loop: _While, count: _Count) -> _Rows:
+    """The rows of a loop, in the order in which there are more of them."""
+    places = [k for k, old in enumerate(loop.stand_ins) if old.rank and old.shape[0] == count.length]
+    if not places or count.first != 0 or count.length == 0:
+        return _Rows(False, {}, {})
+    readers = users(topological(loop.following))
+    i = loop.stand_ins[count.number]
+    last = build.sub(build.sub(build.size_node(count.length, i.dtype), i), build.const(1, i.dtype))
+    ahead, back = (_Rows(at is last, *_found_rows(loop, places, readers, at)) for at in (i, last))
+    return back if back.found > ahead.found else ahead
+
+
+def _found_rows(
+    loop: _While, places: Sequence[int], readers: dict[Node, list[Node]], at: Node
+) -> tuple[dict[int, Node], dict[int, Node]]:
+    """Of the states at these places, those whose row number `at` is all that is read, and all that is written."""
+    read: dict[int, Node] = {}
+    written: dict[int, Node] = {}
+    for k in places:
+        old, new = loop.stand_ins[k], loop.following[k]
+        reading = readers.get(old, [])
+        if new is old:
+            row = _row(old, at)
+            if row is not None and _is_all(row, old, readers):
+                read[k] = row
+        elif new.op is Op.SCATTER and reading == [new] and not readers.get(new) and loop.following.count(new) == 1:
+            update = new.sources[1]
+            if update is not old and new is _with_row(old, update, at):
+                written[k] = update
+    return read, written
+
+
+def _is_all(row: Node, x: Node, readers: dict[Node, list[Node]]) -> bool:
+    """Whether a row is all that is read of x, or of x with a row more."""
+    whole = row.sources[0]
+    return set(readers.get(whole, [])) == {row} and (whole is x or set(readers.get(x, [])) == {whole})
 
 
 def _row(x: Node, at: Node) -> Node | None:
     """Row number `at`, as an array of one row."""
     if x.shape[0] == 1 or 0 in x.shape or not all(isinstance(size, int) for size in x.shape[1:]):
         return None
-    return indexing.dynamic_slice(x, [at] * x.rank, [1, *(upper(size) for size in x.shape[1:])])
+    return indexing.dynamic_slice(x, [at] * x.rank, [1, *(upper(size) for size in x.shape[1:])], x.shape[:1])
 
 
 def _with_row(x: Node, update: Node, at: Node) -> Node | None:

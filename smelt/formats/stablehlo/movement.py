@@ -22,12 +22,12 @@ def constant_node(array: Any, dtype: Any, shape: Any) -> Node:
 
 def read_constant(call: Call) -> Node:
     """The elements of the attribute `value`."""
-    known = call.reading.constants.get(id(call.operation))
-    if known is not None:
-        return known
     dtype, shape = call.type()
-    node = constant(call, call.attribute("value"), dtype, shape)
-    call.reading.constants[id(call.operation)] = node
+    value = call.attribute("value")
+    key = id(value), dtype, shape
+    node = call.reading.constants.get(key)
+    if node is None:
+        node = call.reading.constants[key] = constant(call, value, dtype, shape)
     return node
 
 
@@ -70,6 +70,8 @@ def placed(x: Node, shape: tuple[IndexLike, ...], axes: Sequence[int]) -> Node:
     if list(axes) != sorted(axes):
         order = sorted(range(len(axes)), key=lambda k: axes[k])
         x, axes = build.permute(x, order), [axes[k] for k in order]
+    if not axes:
+        return build.spread(x, shape)
     sizes: list[IndexLike] = [1] * len(shape)
     for size, axis in zip(x.shape, axes, strict=True):
         sizes[axis] = size
@@ -77,10 +79,10 @@ def placed(x: Node, shape: tuple[IndexLike, ...], axes: Sequence[int]) -> Node:
 
 
 def _broadcast_in_dim(call: Call) -> Node:
-    axes = call.integers("broadcast_dimensions")
-    if len(axes) != call.operands[0].rank or any(not 0 <= axis < len(call.shape) for axis in axes):
-        call.wrong(f"the axes {list(axes)} do not fit {len(call.shape)} axes")
-    return placed(call.operands[0], call.shape, axes)
+    axes, shape = call.integers("broadcast_dimensions"), call.shape
+    if len(axes) != call.operands[0].rank or any(not 0 <= axis < len(shape) for axis in axes):
+        call.wrong(f"the axes {list(axes)} do not fit {len(shape)} axes")
+    return placed(call.operands[0], shape, axes)
 
 
 def _broadcast(call: Call) -> Node:

@@ -61,6 +61,8 @@ class Imported:
     ordinary function for `jit`, `grad` and `vmap`.
     """
 
+    what_may_change = None
+
     def __init__(self, module: Module, name: str, rules: Rules, limits: Limits) -> None:
         self.module, self.name, self.rules, self.limits = module, name, rules, limits
         self._graphs: dict[tuple[tuple[Shape, ...], Numbers], _Graph] = {}
@@ -78,8 +80,14 @@ class Imported:
     def __repr__(self) -> str:
         return f"<program {self.name}{self.signature}>"
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         arguments = self.signature.arguments
+        if named:
+            raise ArgumentError(
+                f"{self.name}: {', '.join(named)} given by name",
+                rule="a program takes its arguments by place.",
+                hint=f"They are: {', '.join(map(str, arguments)) or 'none'}.",
+            )
         if len(args) != len(arguments):
             raise ArgumentError(f"{self.name}: {len(args)} arguments are given", rule=f"it takes {len(arguments)}.")
         nodes = []

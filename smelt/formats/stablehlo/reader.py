@@ -12,7 +12,7 @@ from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
 from smelt.formats.stablehlo import sizes, types
 from smelt.formats.stablehlo.rows import Call, Row, Scope, Value, stand_in
-from smelt.graph import Index, Node, Shape, shape_text, topological, upper
+from smelt.graph import Index, IndexLike, Node, Shape, shape_text, topological, upper
 
 
 class Rules(NamedTuple):
@@ -70,12 +70,14 @@ class Reading:
         self.module, self.table, self.rules, self.limits = module, table, rules, limits
         self.trusted = False  # whether composites that say they are ours are: the module was written here
         self.composites: dict[Any, Any] = {}  # of ours, by all that they say
-        self.constants: dict[int, Node] = {}  # by the identity of their operations
+        self.constants: dict[tuple[int, DType, Shape], Node] = {}  # by the identity of their elements
         self.entries = sizes.Entries()
         self.given: dict[Node, int] = {}  # the numbers of the arguments
         self.assertions: list[Assertion] = []
+        self.filled: list[IndexLike] = []  # sizes that are not 0 where the region that is being read runs
         self._follows = sizes.are_values(module.text)
         self._types: dict[Type, tuple[DType, Shape]] = {}
+        self._known: dict[int, tuple[Type, DType, Shape]] = {}  # the same by identity: a text has few types, often
         self.keys: list[Node] = []  # stand-ins for keys of random numbers, new ones in every call of the program
         self._depth = self._calls = 0
         self._end = time.monotonic() + limits.seconds
@@ -162,7 +164,7 @@ class Reading:
         for argument, value in zip(block.arguments, values, strict=True):
             self._name(argument.name, value, inner)
         for argument, value in zip(block.arguments, values, strict=True):
-            if isinstance(value, Node) and isinstance(argument.type, Ranked) and not self._is(value, argument.type):
+            if isinstance(value, Node) and not self._is(value, argument.type):
                 self._check(value, argument.type, f"the argument {argument.name}")
         for number, operation in enumerate(block.operations, 1):
             if operation.name in _ENDS:
@@ -229,14 +231,18 @@ class Reading:
             message = f"{operation.name}: there is no value {error.args[0]} here"
             raise ParseError(f"{self.place(operation)}: {message}") from None
         for k, (value, kind) in enumerate(zip(values, operation.operand_types, strict=False)):
-            if isinstance(value, Node) and isinstance(kind, Ranked) and not self._is(value, kind):
+            if isinstance(value, Node) and not self._is(value, kind):
                 self._check(value, kind, f"operand {k}", operation)
         return values
 
-    def _is(self, value: Node, kind: Ranked) -> bool:
+    def _is(self, value: Node, kind: Type) -> bool:
         """Whether a value is known to be of a type: the quick question."""
-        known = self._types.get(kind)
-        return known is not None and known == (value.dtype, value.shape)
+        known = self._known.get(id(kind))
+        if known is None:
+            if kind not in self._types:
+                return False
+            known = self._known[id(kind)] = kind, *self._types[kind]
+        return known[2] == value.shape and known[1] is value.dtype
 
     def _step(self, operation: Operation, scope: Scope) -> None:
         """Read one operation, and note its results."""
@@ -247,7 +253,7 @@ class Reading:
         if row.operands is not None and len(operands) != row.operands:
             message = f"it has {len(operands)} operands, and should have {row.operands}"
             raise ParseError(f"{self.place(operation)}: {operation.name}: {message}")
-        if row.tensors and not all(isinstance(value, Node) for value in operands):
+        if row.tensors and not all([isinstance(value, Node) for value in operands]):  # a list is the fastest here
             raise ParseError(f"{self.place(operation)}: {operation.name}: an operand is no tensor")
         call = Call(self, operation, operands, scope)
         try:
@@ -271,7 +277,7 @@ class Reading:
         if self._follows and operation.name in sizes.RULES:
             results = [sizes.followed(call, value) if isinstance(value, Node) else value for value in results]
         for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
-            if isinstance(value, Node) and isinstance(kind_, Ranked) and not self._is(value, kind_):
+            if isinstance(value, Node) and not self._is(value, kind_):
                 self._check(value, kind_, "", operation)
             self._name(name, value, scope, operation)
 
@@ -324,9 +330,9 @@ class Reading:
         at = mlir.Place(0, 0) if operation is None else self.place(operation)
         return UnsupportedOp(message, name if operation is None else operation.name, at.line, at.column)
 
-    def _check(self, value: Node, kind: Ranked, what: str, operation: Operation | None = None) -> None:
+    def _check(self, value: Node, kind: Type, what: str, operation: Operation | None = None) -> None:
         """Check a value against the type that the text declares."""
-        if _fits(value, kind):
+        if not isinstance(kind, Ranked) or _fits(value, kind):
             return
         dtype = types.dtype_of(kind.element)
         what = f"{self._where(operation)}{what}".removesuffix(": ")

@@ -56,7 +56,7 @@ def bessel_i1e(x: Node) -> Node:
     near = build.mul(_chebyshev(build.shift(build.scale(build.minimum(size, eight), 0.25), -1.0), _BESSEL_NEAR), size)
     large = build.maximum(size, eight)
     far = build.div(_chebyshev(build.shift(build.div(number(16.0, x), large), -1.0), _BESSEL_FAR), build.sqrt(large))
-    return build.mul(build.unary("sign", x), build.where(build.le(size, eight), near, far))
+    return build.binary("copysign", build.where(build.le(size, eight), near, far), x)
 
 
 def zeta(x: Node, q: Node) -> Node:
@@ -75,10 +75,11 @@ def zeta(x: Node, q: Node) -> Node:
         factor = build.mul(factor, build.mul(build.shift(x, 2.0 * k + 1), build.shift(x, 2.0 * k + 2)))
         falling = build.div(falling, build.mul(a, a))
     one, nan, infinite = (number(v, x) for v in (1.0, math.nan, math.inf))
-    total = build.where(build.eq(x, one), infinite, total)
     whole = build.eq(build.unary("floor", q), q)
-    below = build.where(whole, infinite, nan)
+    even = build.eq(build.binary("mod", x, number(2.0, x)), number(0.0, x))  # both sides of a pole have one sign
+    below = build.where(build.binary("and", whole, even), infinite, nan)
     total = build.where(build.le(q, number(0.0, q)), below, total)
+    total = build.where(build.eq(x, one), infinite, total)
     return build.where(build.lt(x, one), nan, total)
 
 

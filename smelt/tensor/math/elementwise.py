@@ -260,6 +260,8 @@ def round(x: Tensor[DT, *S], decimals: int = 0) -> Tensor[DT, *S]:
         return _whole("round", x)
     if not -300 <= places <= 300:
         raise ArgumentError(f"round: {places} decimals", rule="there may be 300 at most, before or behind the point.")
+    if node.dtype.is_complex:
+        return wrap(pairs.paired(*(round(wrap(part), places)._node for part in pairs.parts(node))))
     # Scaled in float64, so that few decimals of float32 numbers are exact; what overflows has no such decimals.
     wide, scale = build.cast(node, dtypes.float64), build.const(10.0 ** builtins.abs(places), dtypes.float64)
     first, second = ("mul", "div") if places > 0 else ("div", "mul")

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from smelt import dtypes
-from smelt.graph import Node, build
+from smelt.graph import Node, build, pairs
 from smelt.tensor.handle import floating, pair, widened, wrap
 from smelt.tensor.types import DT, Operand, S
 
@@ -166,8 +166,10 @@ def sinc(x: Tensor[DT, *S]) -> Tensor[Any, *S]:
     stored = floating(x, "sinc")
     node = widened(stored)
     # The nearest whole number is taken away first, so that the sine is exact near its zeros.
-    whole = build.unary("round", node)
-    part = build.sub(node, whole)
+    real, *imaginary = pairs.parts(node)[: 1 + node.dtype.is_complex]
+    whole = build.unary("round", real)
+    part = build.sub(real, whole)
+    part = pairs.paired(part, *imaginary) if imaginary else part
     odd = build.ne(build.scale(build.unary("floor", build.scale(whole, 0.5)), 2), whole)
     wave = build.unary("sin", build.scale(part, math.pi))
     wave = build.where(odd, build.neg(wave), wave)

@@ -19,6 +19,7 @@ from smelt.graph import (
     Shape,
     build,
     infer_reshape,
+    least,
     normalized_axes,
     normalized_axis,
     product_of,
@@ -373,11 +374,11 @@ def tile(x: Tensor, *repetitions: Any) -> Tensor:
     return wrap(build.reshape(build.expand(build.reshape(node, between), grown), shape))
 
 
-def repeat(x: Tensor, repeats: int | TensorLike, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: Size | TensorLike, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """Each element `repeats` times in a row, along an axis; without one, of the flattened tensor.
 
     Each may have a count of its own; those of a tensor are computed at the call, as the size of the result depends on
-    them.
+    them. True counts as 1, and one count for all may be a `Dim`.
 
     >>> sm.repeat(sm.asarray([1, 2]), 2).tolist(), sm.repeat(sm.asarray([1, 2]), [3, 1]).tolist()
     ([1, 1, 2, 2], [1, 1, 1, 2])
@@ -396,7 +397,7 @@ def repeat(x: Tensor, repeats: int | TensorLike, axis: int | None = None, *, dim
     return wrap(build.reshape(grown, (*before, size_of(size * count), *after)))
 
 
-def _each_count(repeats: Any) -> tuple[int, ...]:
+def _each_count(repeats: Any) -> Shape:
     """How often each element is repeated; one number stands for all."""
     if isinstance(repeats, Handle):
         from smelt.tensor.interop import numpy
@@ -406,26 +407,36 @@ def _each_count(repeats: Any) -> tuple[int, ...]:
         if repeats.ndim > 1:
             raise ShapeError(f"repeat: counts of shape {repeats.shape}", rule="counts are a vector, or one number.")
         repeats = repeats.tolist()
-    return _counts(repeats if isinstance(repeats, list | tuple) else (repeats,), "repeat")
+    each = repeats if isinstance(repeats, list | tuple) else (repeats,)
+    return _counts([int(count) if isinstance(count, bool | np.bool_) else count for count in each], "repeat")
 
 
-def _repeated(node: Node, counts: tuple[int, ...], axis: int) -> Tensor:
+def _repeated(node: Node, counts: Shape, axis: int) -> Tensor:
     size = node.shape[axis]
+    known = [count for count in counts if not isinstance(count, Index)]
+    if len(known) < len(counts):
+        raise ArgumentError(
+            f"repeat: the counts {shape_text(counts)} are not known",
+            rule="each element has a count of its own by a list of integers; a Dim may be the count of all.",
+        )
     if size != len(counts):
         raise ShapeError(
             f"repeat: {len(counts)} counts for axis {axis} of shape {shape_text(node.shape)}",
             rule="there is one for each element along the axis, or one for all.",
         )
-    places = node_of(np.repeat(np.arange(len(counts)), counts), "repeat")
+    places = node_of(np.repeat(np.arange(len(known)), known), "repeat")
     shape = (*node.shape[:axis], places.shape[0], *node.shape[axis + 1 :])
     chosen = build.broadcast_to(build.reshape(places, (places.shape[0],) + (1,) * (node.rank - axis - 1)), shape)
     return wrap(build.gather(node, [chosen], [-1 if k == axis else k for k in range(node.rank)], shape, name="repeat"))
 
 
-def _counts(values: Sequence[Any], name: str) -> tuple[int, ...]:
-    counts = tuple(integer(value, name, "a number of repetitions") for value in values)
-    if min(counts, default=0) < 0:
-        raise ArgumentError(f"{name}: the number of repetitions must not be negative, got {counts}")
+def _counts(values: Sequence[Any], name: str) -> Shape:
+    counts = tuple(
+        size_of(value) if isinstance(value, Index) else integer(value, name, "a number of repetitions")
+        for value in values
+    )
+    if any(least(count) < 0 for count in counts):
+        raise ArgumentError(f"{name}: the number of repetitions must not be negative, got {shape_text(counts)}")
     return counts
 
 

@@ -143,6 +143,63 @@ def test_tridiagonal_systems(size: int, kind: Any) -> None:
         np.testing.assert_allclose(full @ x[k], b[k], rtol=1e-2, atol=1e-2)
 
 
+def spoiled(good: Array, element: float) -> Array:
+    """Three matrices, of which the one in the middle has such an element below its diagonal."""
+    bad = good.copy()
+    bad[-1, 0] = element
+    return np.stack([good, bad, good])
+
+
+SEARCHES: list[tuple[str, dict[str, int], slice]] = [
+    ("syevd", {"uplo": ord("L")}, slice(0, 2)),
+    ("heevd", {"uplo": ord("L")}, slice(0, 2)),
+    ("gesdd", {"mode": ord("N")}, slice(1, 2)),
+    ("gesdd", {"mode": ord("A")}, slice(1, 4)),
+    ("gesdd", {"mode": ord("S")}, slice(1, 4)),
+    ("geev", {"compute_left": ord("V"), "compute_right": ord("V")}, slice(0, -1)),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("element", [np.nan, np.inf])
+@pytest.mark.parametrize(("name", "parameters", "found"), SEARCHES)
+def test_what_is_not_found_is_nan_for_that_matrix_alone(
+    name: str, parameters: dict[str, int], found: slice, element: float, kind: Any
+) -> None:
+    good = draw((3, 3), kind)
+    *values, info = ROUTINES[name](spoiled(good, element), **parameters)
+    *wanted, _ = ROUTINES[name](good, **parameters)
+    assert info.tolist() == [0, 1, 0] and info.dtype == np.int32
+    for value, one in zip(values[found], wanted[found], strict=True):
+        assert value.dtype == one.dtype and np.isnan(value[1]).all()
+        np.testing.assert_array_equal(value[[0, 2]], np.stack([one, one]))
+    *values, info = ROUTINES[name](spoiled(good, element)[1], **parameters)
+    assert info == 1 and info.shape == () and all(np.isnan(value).all() for value in values[found])
+
+
+def test_the_triangle_that_is_not_read_may_have_any_elements() -> None:
+    a = draw((3, 3), np.float32)
+    vectors, values, info = ROUTINES["syevd"](spoiled(a, np.nan), uplo=ord("U"))
+    assert not info.any() and np.isfinite(vectors).all() and (values == values[0]).all()
+
+
+def test_a_search_that_fails_is_repeated_without_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = draw((3, 2, 2), np.float64)
+    a[1] = 5.0
+    svd = np.linalg.svd
+
+    def refusing(x: Array, **options: bool) -> Any:
+        if (x == 5.0).any():
+            raise np.linalg.LinAlgError("SVD did not converge")
+        return svd(x, **options)
+
+    monkeypatch.setattr(np.linalg, "svd", refusing)
+    _, values, _, _, info = ROUTINES["gesdd"](a, mode=ord("N"))
+    assert info.tolist() == [0, 1, 0] and np.isnan(values[1]).all()
+    np.testing.assert_array_equal(values[[0, 2]], svd(a[[0, 2]], compute_uv=False))
+    assert np.isnan(ROUTINES["gesdd"](a[1], mode=ord("N"))[1]).all()
+
+
 def called(target: str, configuration: str, operands: str, results: str, names: str) -> sm.stablehlo.Imported:
     arguments = ", ".join(f"%{name}: {kind}" for name, kind in zip("ab", operands.split("; "), strict=False))
     kinds = operands.replace("; ", ", ")
@@ -164,6 +221,17 @@ def test_a_call_of_complex_numbers(compiled: bool) -> None:
     found = factor.numpy() if compiled else np.array(interpreted([factor])[0] + 1j * interpreted([factor])[1])
     np.testing.assert_allclose(np.tril(found) @ adjoint(np.tril(found)), a, rtol=1e-4, atol=1e-4)
     assert info.item() == 0
+
+
+@pytest.mark.parametrize("element", [np.nan, np.inf])
+def test_a_call_says_which_matrices_it_found_nothing_for(element: float) -> None:
+    a = spoiled(np.diag(np.array([3, 2, 1], np.float32)), element)
+    kind = "tensor<3x3x3xf32>"
+    results = f"{kind}, tensor<3x3xf32>, {kind}, {kind}, tensor<3xi32>"
+    program = called("lapack_sgesdd_ffi", "mode = 65 : ui8", kind, results, ", ".join(f"%0#{k}" for k in range(5)))
+    _, values, _, _, info = program(a)
+    assert info.tolist() == [0, 1, 0] and np.isnan(values.numpy()[1]).all()
+    np.testing.assert_allclose(values.numpy()[[0, 2]], [[3, 2, 1]] * 2, rtol=1e-6)
 
 
 def test_operations_on_complex_matrices() -> None:

@@ -9,6 +9,7 @@ import smelt as sm
 from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS
 from smelt.graph import Loop, Op, topological
+from tests.formats.stablehlo.exported import results
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
@@ -134,3 +135,72 @@ def test_many_calls_do_not_walk_through_the_text() -> None:
         program.check()
     with pytest.raises(sm.errors.ParseError, match="reading takes too long"):
         sm.stablehlo.Imported(program.module, "main", sm.stablehlo.SPECIFICATION, LIMITS._replace(seconds=-1.0)).check()
+
+
+NEVER = {
+    "scan": lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.ones(3), x),
+    "reverse": lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.ones(3), x, reverse=True),
+    "gradient": sm.grad(lambda x: sm.scan(lambda c, row: (c * row + 1, c.sum()), sm.ones(3), x)[0].sum()),
+    "batched": sm.vmap(lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.ones(3), x), in_axes=1),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_loops_that_never_run(name: str) -> None:
+    """Their bodies would read rows of what has none: StableHLO takes no such slices, however often they are made."""
+    function = NEVER[name]
+    x = sm.zeros((0, 2, 3)[:: 1 if name == "batched" else 2])
+    text = sm.stablehlo.export(function, x)
+    assert "dynamic_slice" not in text
+    for a, b in zip(results(sm.stablehlo.load(text)(x)), results(function(x)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert sm.stablehlo.export(sm.stablehlo.load(text), x).count("while") == 0
+
+
+def test_bodies_that_never_run_are_not_read() -> None:
+    start = np.ones(3, np.float32)
+    found = loop(SCAN.replace("AT", "%i").replace("[1, 3]", "[9, 9]"), bound="0")(X, start)
+    np.testing.assert_array_equal(found[0].numpy(), start)
+    np.testing.assert_array_equal(found[1].numpy(), np.zeros_like(X))
+
+
+def test_a_composite_of_a_loop_without_one_is_what_it_says() -> None:
+    """Nothing of it can be taken over from a decomposition without regions."""
+    text = sm.stablehlo.export(NEVER["scan"], sm.zeros((0, 3)))
+    again = text.replace("length = 0", "length = 3").replace("0x3", "3x3").replace("dense<>", "dense<2.0>")
+    state, rows = sm.stablehlo.load(again)(sm.zeros((3, 3)))
+    assert state.tolist() == [1.0] * 3
+    assert rows.tolist() == [[2.0] * 3] * 3
+
+
+OPEN = """
+func.func @main(%x: tensor<?x3xf32>, %k: tensor<?xf32>) -> tensor<3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<3xf32>
+  %n = stablehlo.get_dimension_size BOUND, dim = 0 : (TYPE) -> tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %c = %start) : tensor<i32>, tensor<3xf32>
+  cond {
+    %1 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %row = stablehlo.dynamic_slice %x, %i, %zero, sizes = [1, 3] :
+      (tensor<?x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x3xf32>
+    %v = stablehlo.reshape %row : (tensor<1x3xf32>) -> tensor<3xf32>
+    %s = stablehlo.add %c, %v : tensor<3xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %s : tensor<i32>, tensor<3xf32>
+  }
+  return %0#1 : tensor<3xf32>
+}"""
+
+
+def test_rows_of_what_may_have_none() -> None:
+    """They are read by a loop over the same rows. Another one may run when there are none."""
+    shapes = [(sm.Dim("n", 0, 9), 3), (sm.Dim("m", 0, 9),)]
+    same = sm.jit(sm.stablehlo.load(OPEN.replace("BOUND", "%x").replace("TYPE", "tensor<?x3xf32>")), shapes=shapes)
+    for count in (0, 1, 4):
+        np.testing.assert_array_equal(same(X[:count], np.zeros(2, np.float32)).numpy(), X[:count].sum(0))
+    other = sm.stablehlo.load(OPEN.replace("BOUND", "%k").replace("TYPE", "tensor<?xf32>"))
+    with pytest.raises(sm.errors.ShapeError, match="Declare the dim with a lower bound"):
+        sm.jit(other, shapes=shapes)(X, np.zeros(2, np.float32))

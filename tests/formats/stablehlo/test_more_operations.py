@@ -165,3 +165,40 @@ def test_the_largest_elements_are_in_the_total_order() -> None:
       %0, %1 = chlo.top_k(%x, k = 10) : tensor<10xf32> -> (tensor<10xf32>, tensor<10xi32>)
       return %1 : tensor<10xi32> }""")
     assert f(x).tolist() == [2, 5, 4, 1, 7, 0, 8, 9, 6, 3]
+
+
+BATCHED = """
+func.func @main(%x: tensor<{whole}x4xf32>, %i: tensor<{count}x1xi64>, %u: tensor<{given}xf32>) -> {type} {{
+  {operation}
+  return %y : {type}
+}}"""
+PICKED = """%y = "stablehlo.gather"(%x, %i) <{{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1],
+  operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 1>,
+  slice_sizes = array<i64: 1, 1>, indices_are_sorted = false}}> :
+  (tensor<{whole}x4xf32>, tensor<{count}x1xi64>) -> tensor<{count}xf32>"""
+PUT = """%y = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+  inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0],
+  scatter_dims_to_operand_dims = [1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}}> ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    stablehlo.return %b : tensor<f32>
+  }}) : (tensor<{whole}x4xf32>, tensor<{count}x1xi64>, tensor<{given}xf32>) -> tensor<{whole}x4xf32>"""
+
+
+def batched(operation: str, whole: int, count: int, given: int) -> np.ndarray:
+    kind = f"tensor<{count}xf32>" if operation is PICKED else f"tensor<{whole}x4xf32>"
+    sizes = {"whole": whole, "count": count, "given": given}
+    program = sm.stablehlo.load(BATCHED.format(operation=operation.format(**sizes), type=kind, **sizes))
+    x = np.arange(4 * whole, dtype=np.float32).reshape(whole, 4)
+    return program(x, np.ones((count, 1), np.int64), np.full(given, 9.0, np.float32)).numpy()
+
+
+def test_axes_that_go_along_have_one_size() -> None:
+    """Where they have not, elements would be read and written outside."""
+    assert batched(PICKED, 3, 3, 3).tolist() == [1.0, 5.0, 9.0]
+    assert batched(PUT, 3, 3, 3)[:, 1].tolist() == [9.0] * 3
+    assert batched(PICKED, 0, 0, 0).shape == (0,)
+    for operation in (PICKED, PUT):
+        for sizes in ((1, 5, 5), (5, 1, 1), (1, 1, 5)):
+            if operation is PUT or sizes[0] != sizes[1]:
+                with pytest.raises(sm.errors.ShapeError, match=r"batching axes have different sizes"):
+                    batched(operation, *sizes)

@@ -69,6 +69,35 @@ def test_round_trip_of_open_sizes(name: str) -> None:
     close(results(program(*args)), results(function(*args)))
 
 
+MAYBE = sm.Dim("n", 0, 64)
+EMPTY: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.ones(4), x),
+    "from the end": lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.ones(4), x, reverse=True),
+    "gradient": sm.grad(lambda x: sm.scan(lambda c, row: (c * row + 1, c.sum()), sm.ones(4), x)[0].sum()),
+    "taken": lambda x: sm.take(x, sm.asarray([1, 0, 3]), axis=1),
+    "largest": lambda x: sm.topk(x, 2),
+    "places": lambda x: sm.argsort(x, axis=0),
+    "every other": lambda x: x[::2],
+    "every third from the end": lambda x: x[::-3],
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_sizes_that_may_be_zero(name: str) -> None:
+    function = EMPTY[name]
+    text = sm.stablehlo.export(function, sm.ones((3, 4)), shapes=[(MAYBE, 4)])
+    program = sm.stablehlo.load(text)
+    compiled = sm.jit(program, shapes=[(MAYBE, 4)])
+    assert sm.stablehlo.export(program, sm.ones((3, 4)), shapes=[(MAYBE, 4)]) == text
+    for count in (0, 1, 2, 5):
+        x = sm.asarray(np.random.default_rng(count).normal(size=(count, 4)).astype(np.float32))
+        wanted = results(function(x))
+        close(results(program(x)), wanted)
+        close(results(compiled(x)), wanted)
+        close(results(plainly(text)(x)), wanted)
+        close(results(sm.jit(plainly(text), shapes=[(MAYBE, 4)])(x)), wanted)
+
+
 def test_sizes_that_do_not_fit() -> None:
     n = sm.Dim("n", 2, 4)
     text = sm.stablehlo.export(lambda x, y: x + y, sm.ones(3), sm.ones(3), shapes=[(n,), (n,)])
@@ -219,3 +248,13 @@ def test_decompositions(spec: OpSpec) -> None:
     for call, given, text in exports(spec):
         if "smelt." in text:
             close(results(plainly(text)(*given)), results(call.function(*given)))
+
+
+def test_constants_without_elements_keep_their_types() -> None:
+    empty = [sm.asarray(np.zeros(shape, dtype)) for dtype in ("float32", "int32") for shape in ((0, 3), (3, 0), (0,))]
+    text = sm.stablehlo.export(lambda x: (*empty, x), sm.ones(2), weights="inline")
+    found = sm.stablehlo.load(text)(sm.ones(2))
+    assert [(x.shape, x.dtype) for x in found[:-1]] == [(x.shape, x.dtype) for x in empty]
+    again = sm.stablehlo.export(sm.stablehlo.load(text), sm.ones(2))
+    found = sm.stablehlo.load(again)(sm.ones(2))
+    assert [(x.shape, x.dtype) for x in found[:-1]] == [(x.shape, x.dtype) for x in empty]

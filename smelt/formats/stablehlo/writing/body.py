@@ -37,6 +37,7 @@ from smelt.graph import (
     Shape,
     Span,
     Variable,
+    as_index,
     constant_bytes,
     size_of,
     upper,
@@ -69,6 +70,18 @@ def variable_of(size: IndexLike) -> Variable | None:
 
 def _is_static(shape: Shape) -> bool:
     return all(isinstance(size, int) for size in shape)
+
+
+def reaches_end(span: Span, whole: IndexLike) -> bool:
+    """Whether elements are taken as long as there are any."""
+    return size_of((as_index(whole) - span.start + (span.step - 1)) // span.step) == span.size
+
+
+def _limit(span: Span, whole: IndexLike) -> IndexLike:
+    """Where a span ends: behind its last element. What may have none ends with the axis."""
+    if not isinstance(span.size, int) and span.step > 1 and reaches_end(span, whole):
+        return whole
+    return span.start if span.size == 0 else span.start + (span.size - 1) * span.step + 1
 
 
 class Value(NamedTuple):
@@ -335,7 +348,7 @@ class Body:
     def slice(self, x: Value, spans: Sequence[Span]) -> Value:
         """So many elements from a start on by a step, on each axis."""
         shape = tuple([span.size for span in spans])
-        limits = [span.start + (span.size - 1) * span.step + 1 if span.size != 0 else span.start for span in spans]
+        limits = [_limit(span, whole) for span, whole in zip(spans, x.shape, strict=True)]
         if not _is_static((*x.shape, *shape, *limits)):
             parts = [self.extents(part) for part in ([s.start for s in spans], limits, [s.step for s in spans])]
             return self.op("real_dynamic_slice", [x, *parts], x.dtype, shape)

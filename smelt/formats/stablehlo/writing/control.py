@@ -22,13 +22,15 @@ def loop(body: Body, node: Node, *sources: Value) -> list[Value]:
     told: Loop = node.attribute
     states, constants = list(sources[: told.states]), list(sources[told.states : told.states + told.constants])
     xs = sources[told.states + told.constants :]
+    stacked = value_types(told)[told.states :]
+    if told.length == 0:  # a body would read and write rows of what has none
+        return [*states, *(body.constant(0, dtype, shape) for dtype, shape in stacked)]
     given = parameter_types(node)
     step = body.program.function("body", told.body, given)
     if told.test is not None:
         return _while(body, node, states, constants, step)
     length = told.length
     assert length is not None
-    stacked = value_types(told)[told.states :]
     buffers = [body.constant(0, dtype, shape) for dtype, shape in stacked]
     first, last = body.constant(0, int64), body.size(length)
     carried = [first, *states, *buffers]

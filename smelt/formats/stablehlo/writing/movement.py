@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smelt.formats.stablehlo.writing.body import Body, Value, integers, refuse
-from smelt.graph import Node, Span
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, reaches_end, refuse
+from smelt.graph import Node, Span, as_index, certain, size_of
 
 
 def reshape(body: Body, node: Node, x: Value) -> Value:
@@ -45,10 +45,11 @@ def slice_(body: Body, node: Node, x: Value) -> Value:
     for span, whole in zip(node.attribute, x.shape, strict=True):
         if span.size == 0:
             spans.append(Span(0, 0, 1))
-        elif not isinstance(span.size, int) and span.size.low == 0 and abs(span.step) != 1:
-            raise refuse(node, "every other element of an axis that may be empty")
-        else:
-            spans.append(span if span.step > 0 else Span(whole - 1 - span.start, span.size, -span.step))
+            continue
+        span = span if span.step > 0 else Span(size_of(as_index(whole) - 1 - span.start), span.size, -span.step)
+        if span.step > 1 and not certain(span.size - 1) and not reaches_end(span, whole):
+            raise refuse(node, "every other element of a part that may be empty, of an axis whose size is not known")
+        spans.append(span)
     if spans == [Span(0, size, 1) for size in x.shape]:
         return x
     return body.slice(x, spans)

@@ -175,10 +175,12 @@ def _branch(call: Call, told: dict[str, Any], sources: list[Node]) -> list[Node]
 
 
 def _called(call: Call, k: int) -> str:
-    """The function that region k of the one operation with regions in a decomposition calls; empty if none."""
+    """The function that region k of the one operation with two regions in a decomposition calls; empty if none."""
     function: Function = call.reading.module.functions[call.symbol("decomposition")]
     operations: list[Operation] = [] if function.body is None else function.body.blocks[0].operations
-    region = next(each.regions[k] for each in operations if each.regions)
+    region = next((each.regions[k] for each in operations if len(each.regions) == 2), None)
+    if region is None:
+        raise ValueError("a decomposition that runs nothing")
     calls = [each.attributes.get("callee") for each in region.blocks[0].operations if each.name == "func.call"]
     return calls[0].name if calls and isinstance(calls[0], Symbol) else ""
 
