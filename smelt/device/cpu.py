@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 from array import array
 from collections.abc import Callable, Sequence
@@ -93,12 +94,17 @@ class Program:
         """A step of Python's."""
         addresses = memoryview(bases).cast("q")
 
-        def place(slot: int) -> int:
+        def view(slot: int, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
             base, offset = self._slots[slot]
             address = addresses[max(base, 0)] + offset
-            return ctypes.c_int64.from_address(address).value if base == REGISTER else address
+            if base == REGISTER:
+                address = ctypes.c_int64.from_address(address).value
+            return _array_at(address, dtype, shape)
 
-        self._hosts[at].run(memoryview(integers).cast("q"), place, _read, _write)
+        def write(slot: int, array: NDArray[Any]) -> None:
+            view(slot, array.dtype, array.shape)[...] = array
+
+        self._hosts[at].run(memoryview(integers).cast("q"), view, write)
 
     def launch_seconds(self) -> list[float] | None:
         """How long each launch of the latest timed run took; None where there was none, or if there are loops."""
@@ -204,12 +210,12 @@ def _load_runtime() -> _Runtime:
     return run, run_timed, library
 
 
-def _read(address: int, into: NDArray[Any]) -> None:
-    ctypes.memmove(into.ctypes.data, address, into.nbytes)
+def _array_at(address: int, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Memory as an array, which does not own it."""
+    import numpy as np
 
-
-def _write(address: int, data: NDArray[Any]) -> None:
-    ctypes.memmove(address, data.ctypes.data, data.nbytes)
+    nbytes = np.dtype(dtype).itemsize * math.prod(shape)
+    return np.ndarray(shape, dtype, (ctypes.c_char * nbytes).from_address(address))
 
 
 def _packed_steps(steps: Sequence[Step], libraries: Sequence[Library]) -> list[int]:

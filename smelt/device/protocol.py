@@ -87,26 +87,27 @@ class HostStep:
     def run(
         self,
         integers: Sequence[int],
-        place: Callable[[int], int],
-        read: Callable[[int, NDArray[Any]], None],
+        read: Callable[[int, Any, tuple[int, ...]], NDArray[Any]],
         write: Callable[[int, NDArray[Any]], None],
     ) -> None:
-        """Do the step, given the integers of the call, the address of a slot, and what copies an array from and to an
-        address.
-        """
-        import numpy as np
+        """Do the step, given the integers of the call, and what gives and takes the array of a slot.
 
+        An array that is read may lie in the program's own memory. A function that `keeps_nothing` of what it is given
+        sees it there; others get a copy, which they may keep.
+        """
         shapes = [shape for _, shape in self.arrays]
         if self.names:
             values = {name: integers[k] for name, k in self.names.items()}
             shapes = [
                 tuple(size if isinstance(size, int) else size.evaluate(values) for size in shape) for shape in shapes
             ]
-        given = [np.empty(shape, dtype) for (dtype, _), shape in zip(self.arrays[: self.read], shapes, strict=False)]
-        for slot, array in zip(self.buffers, given, strict=False):
-            read(place(slot), array)
-        for slot, array in zip(self.buffers[self.read :], self.function(given, shapes[self.read :]), strict=True):
-            write(place(slot), array)
+        places = list(zip(self.buffers, (dtype for dtype, _ in self.arrays), shapes, strict=True))
+        given = [read(*place) for place in places[: self.read]]
+        if not getattr(self.function, "keeps_nothing", False):
+            given = [array if array.flags.owndata else array.copy() for array in given]
+        found = self.function(given, shapes[self.read :])
+        for (slot, dtype, shape), array in zip(places[self.read :], found, strict=True):
+            write(slot, array.astype(dtype, copy=False).reshape(shape))
 
 
 Step = Launch | Control | HostStep

@@ -103,7 +103,7 @@ class _Run:
             following = self.control(step)
             return at + 1 if following is None else following
         if isinstance(step, HostStep):
-            step.run(self.numbers, self.address, self.queue.read, self.queue.write)
+            step.run(self.numbers, self.array, self.write)
             return at + 1
         given = [self.numbers[k] for k in step.integers]
         count = self.program.counts[at]
@@ -137,7 +137,7 @@ class _Run:
             case "until":
                 return step.target if self.counters[slots[0]] >= self.amount(step) else None
             case "unless":
-                return None if self.read(slots[0], np.bool_) else step.target
+                return None if self.array(slots[0], np.bool_, ()) else step.target
             case "jump":
                 return step.target
             case "copy":
@@ -148,11 +148,14 @@ class _Run:
         base, offset = self.program.slots[slot]
         return self.registers[slot] if base == REGISTER else self.bases[base] + offset
 
-    def read(self, slot: int, dtype: Any) -> int:
-        """A number in the device's memory, as soon as it is there."""
-        array = np.empty(1, dtype)
+    def array(self, slot: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """What lies in the device's memory, as soon as it is there."""
+        array = np.empty(shape, dtype)
         self.queue.read(self.address(slot), array)
-        return int(array[0])
+        return array
+
+    def write(self, slot: int, array: Any) -> None:
+        self.queue.write(self.address(slot), np.ascontiguousarray(array))
 
     def amount(self, step: Control) -> int:
         """The amount of a step; one that lies in memory depends on nothing but the sizes of the call."""
@@ -160,7 +163,7 @@ class _Run:
         if not extra:
             return step.amount
         if extra[0] not in self.amounts:
-            self.amounts[extra[0]] = self.read(extra[0], np.int64)
+            self.amounts[extra[0]] = int(self.array(extra[0], np.int64, ()))
         return self.amounts[extra[0]]
 
     def count(self, slot: int, value: int) -> None:

@@ -116,7 +116,12 @@ class Routine:
         values = found if isinstance(found, tuple) else (found,)
         whole = zip(self.kinds.values, values, strict=True)
         given = [part for both, value in whole for part in ((value.real, value.imag) if both else (value,))]
-        return [np.ascontiguousarray(value, dtype).reshape(shape) for value, shape in zip(given, shapes, strict=True)]
+        return [value.astype(dtype, copy=False).reshape(shape) for value, shape in zip(given, shapes, strict=True)]
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Arrays that it is given are only read until it returns."""
+        return True
 
     @property
     def named(self) -> Named:

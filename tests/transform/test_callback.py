@@ -101,3 +101,18 @@ def test_mistakes() -> None:
         sm.callback(np.sort, None, x)
     with pytest.raises(DTypeError, match="only stores values"):
         sm.callback(np.sort, sm.zeros(2, dtype=sm.int4), x)
+
+
+def test_what_is_kept_of_a_call_stays_as_it_was() -> None:
+    kept: list[np.ndarray[Any, Any]] = []
+
+    def keep(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        kept.append(x)
+        x += 1  # its own copy
+        return x
+
+    f = sm.jit(lambda x: sm.callback(keep, x, x * 2) * 3)
+    x = sm.asarray([1.0, 2.0])
+    assert [f(x + k).tolist() for k in range(3)] == [[9.0, 15.0], [15.0, 21.0], [21.0, 27.0]]
+    assert [array.tolist() for array in kept] == [[3.0, 5.0], [5.0, 7.0], [7.0, 9.0]]
+    assert x.tolist() == [1.0, 2.0]
