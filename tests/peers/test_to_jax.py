@@ -333,6 +333,11 @@ OPEN: dict[str, tuple[Callable[..., Any], list[str], list[tuple[tuple[int, ...],
     "scan": (lambda x: sm.scan(lambda c, row: (c + row, c * row), sm.zeros(4), x), ["n, 4"], [((5, 4),)]),
     "attention": (lambda x: sm.attention(x, x, x, causal=True), ["2, n, 4"], [((2, 3, 4),), ((2, 9, 4),)]),
     "sort": (lambda x: sm.sort(x, axis=0), ["n, 2"], [((7, 2),)]),
+    "running": (
+        lambda x: (sm.cumulative_sum(x, axis=0), sm.logcumsumexp(x.T, axis=1)),
+        ["n, 2"],
+        [((7, 2),), ((2, 2),), ((64, 2),)],
+    ),
     "batched": (jax.vmap(sm.to_jax(lambda row: sm.outer(row, row).sum(0))), ["n, 4"], [((3, 4),)]),
 }
 

@@ -77,6 +77,8 @@ EMPTY: dict[str, Callable[[Any], Any]] = {
     "taken": lambda x: sm.take(x, sm.asarray([1, 0, 3]), axis=1),
     "largest": lambda x: sm.topk(x, 2),
     "places": lambda x: sm.argsort(x, axis=0),
+    "running sums": lambda x: (sm.cumulative_sum(x, axis=0), sm.cumulative_prod(x.T + 1, axis=1)),
+    "running gradient": sm.grad(lambda x: (sm.cumulative_sum(x, axis=0) ** 2).sum()),
     "every other": lambda x: x[::2],
     "every third from the end": lambda x: x[::-3],
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from smelt.dtypes import DType, compute_dtype
+from smelt.dtypes import DType, compute_dtype, int64
 from smelt.formats.mlir import Attribute, Coded
-from smelt.formats.stablehlo.writing.body import Body, Value, integers, pairs_of, refuse
+from smelt.formats.stablehlo.writing.body import Body, Value, integers, pairs_of
 from smelt.graph import Node, Shape, Window, identity, label_sizes
 
 _COMBINED: Final = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
@@ -44,13 +44,20 @@ def reduce(body: Body, node: Node, x: Value) -> Value:
 
 
 def scan(body: Body, node: Node, x: Value) -> Value:
-    """Windows that reach back to the first element."""
+    """Windows that reach back to the first element. Their sizes are numbers, so where that of the axis is not known,
+    the whole axis is folded for each element, without what comes behind it.
+    """
     op, axis = node.attribute
     size = x.shape[axis]
-    if not isinstance(size, int):
-        raise refuse(node, "a running reduction along an axis whose size is not known")
     if 0 in x.shape:
         return x
+    if not isinstance(size, int):
+        pairs = (*x.shape[: axis + 1], *x.shape[axis:])
+        before = body.compare("GE", body.iota(int64, pairs, axis), body.iota(int64, pairs, axis + 1))
+        spread = body.spread(x, pairs, [k + (k >= axis) for k in range(x.rank)])
+        start = body.constant(identity(op, x.dtype), x.dtype)
+        known = body.select(before, spread, body.spread(start, pairs, []))
+        return body.reduce(known, start, [axis + 1], combining(op, x.dtype))
     windows = [Window(k, size if k == axis else 1, 1, 1) for k in range(x.rank)]
     pads = [(size - 1 if k == axis else 0, 0) for k in range(x.rank)]
     return fold_windows(body, op, x, windows, pads, x.shape)
