@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from smelt.errors import ArgumentError, AxisError, IndexRangeError, ShapeError, TraceError
 from smelt.graph.index import (
@@ -168,12 +168,19 @@ def normalized_axes(axes: Iterable[Any], rank: int, name: str) -> tuple[int, ...
     return numbers
 
 
+_BOUNDS: Final = "This must hold for every size: give the Dim bounds that say so."
+
+
 def checked_span(span: Span, shape: Shape, axis: int, name: str) -> Span:
     """The span in its simplest form, after a check that it stays inside the axis."""
     if span.step == 0:
         raise ArgumentError(f"{name}: the step of axis {axis} is 0", rule="steps must not be zero.")
     if least(span.size) < 0:
-        raise ArgumentError(f"{name}: the size of axis {axis} may be negative: {span.size}")
+        raise ArgumentError(
+            f"{name}: the size of axis {axis} may be negative: {span.size}",
+            rule=f"axis {axis} of {shape_text(shape)} may be too small for it.",
+            hint=_BOUNDS,
+        )
     if span.size == 0:
         return Span(0, 0, 1)
     if span.size == 1:
@@ -186,7 +193,7 @@ def checked_span(span: Span, shape: Shape, axis: int, name: str) -> Span:
         raise IndexRangeError(
             f"{name}: elements {low} to {high} do not all lie in axis {axis}\n" + marked((shape, {axis})),
             rule=f"the axis has elements 0 to {size - 1}.",
-            hint="This must hold for every size: give the Dim bounds that say so." if symbolic else "",
+            hint=_BOUNDS if symbolic else "",
         )
     return span
 

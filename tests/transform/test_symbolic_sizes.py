@@ -99,6 +99,12 @@ def test_what_depends_on_the_size_names_another_way(name: str) -> None:
         sm.jit(function, shapes=[(N,)])(TABLE[:5])
 
 
+@pytest.mark.parametrize("function", [lambda x: x[0], lambda x: x[1:], lambda x: sm.roll(x, 1)])
+def test_what_sizes_that_may_be_zero_do_not_allow_names_the_cure(function: Callable[[Any], Any]) -> None:
+    with pytest.raises((ArgumentError, IndexRangeError), match="must hold for every size: give the Dim"):
+        sm.jit(function, shapes=[(sm.Dim("n", 0, 64),)])(sm.ones(3))
+
+
 def test_a_table_that_is_too_short_is_refused_for_the_sizes_that_need_more() -> None:
     function = sm.jit(lambda x: x + TABLE[2 : x.shape[0] + 2], shapes=[(N,)])
     with pytest.raises(IndexRangeError, match="bounds that say so"):

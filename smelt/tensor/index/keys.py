@@ -276,10 +276,13 @@ def _masked(mask: Node, node: Node, axis: int, name: str) -> tuple[Node, Size]:
 
 
 def _out_of_range(number: int, node: Node, axis: int, name: str) -> IndexRangeError:
-    low = as_index(node.shape[axis]).low
+    size = node.shape[axis]
+    low = as_index(size).low
+    none = "the axis has no elements." if size == 0 else "the axis may have no elements."
     return IndexRangeError(
         f"{name}: index {number} is out of range for axis {axis}\n" + marked((node.shape, {axis})),
-        rule=f"allowed here: {-low} to {low - 1}." if low else "the axis has no elements.",
+        rule=f"allowed here: {-low} to {low - 1}." if low else none,
+        hint="" if isinstance(size, int) else "This must hold for every size: give the Dim a larger lower bound.",
     )
 
 
