@@ -27,7 +27,7 @@ examples:
   smelt bench conformance stablehlo FOLDER --only add gather --details
   smelt bench conformance stablehlo FOLDER --dims          open sizes as dims: one compilation for all of them
   smelt bench conformance stablehlo FOLDER --jobs 2 --json > found.json
-  smelt bench conformance jax-harnesses -- --shard 1/50    JAX's own test programs; needs a checkout and jax
+  smelt bench conformance jax-harnesses -- --shard 1/50    JAX's own test programs; needs a checkout, jax and absl-py
 
 A file may have several parts between lines of `// -----`; each is a case. What a part asserts (`check.expect_eq` and
 its like, as operations or custom calls) is compared; of programs that assert nothing, what is compiled and what the
@@ -83,9 +83,9 @@ def _positive(text: str) -> int:
 
 
 def _harnesses(arguments: argparse.Namespace, program: str) -> int:
-    found = [importlib.util.find_spec(name) for name in ("tests", "jax")]
+    found = [importlib.util.find_spec(name) for name in ("tests", "jax", "absl")]
     if None in found:
-        print(f"{program}: this set needs jax, and to be run in a checkout of smelt", file=sys.stderr)
+        print(f"{program}: this set needs jax and absl-py, and to be run in a checkout of smelt", file=sys.stderr)
         return 2
     return subprocess.run([sys.executable, "-m", _HARNESSES, *arguments.words], check=False).returncode
 
