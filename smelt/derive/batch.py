@@ -84,10 +84,10 @@ class _Batching:
         """The ways of a custom function's results, for a batch: those of one element, batched."""
         single = node.attribute.call
 
-        def pull_back(given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
+        def pull_back(given: Mapping[int, Node], sources: Sequence[Node], wanted: Sequence[bool]) -> list[Node | None]:
             cotangents = {k: stand_in(ct.dtype, ct.shape[1:]) for k, ct in given.items()}
             elements = [stand_in(source.dtype, source.shape[1:]) for source in sources]
-            found = filled(single.pull_back(cotangents, elements), elements)
+            found = filled(single.pull_back(cotangents, elements, wanted), elements)
             stand_ins = dict(zip([*cotangents.values(), *elements], [*given.values(), *sources], strict=True))
             return list(batch(found, {**self.stand_ins, **stand_ins}, self.size))
 

@@ -36,16 +36,16 @@ def stopped(node: Node) -> Node:
     return alias(node, _STOPPED)
 
 
-PullBack = Callable[[Mapping[int, Node], Sequence[Node]], list[Node | None]]
+PullBack = Callable[[Mapping[int, Node], Sequence[Node], Sequence[bool]], list[Node | None]]
 PushForward = Callable[[Sequence[Node | None], Sequence[Node]], list[Node | None]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """One call of a function with its own way back: from cotangents of its results, by number, and the further sources
-    of its aliases, to the cotangents of these. It reads nothing else: in a loop or a branch those are other nodes than
-    where the function was called. So does its way forward, from the tangents of those sources to those of all results.
-    Where it `changes_as_computed`, the tangents are those of what it computes.
+    of its aliases, to the cotangents of these, of which some are wanted. It reads nothing else: in a loop or a branch
+    those are other nodes than where the function was called. So does its way forward, from the tangents of those
+    sources to those of all results. Where it `changes_as_computed`, the tangents are those of what it computes.
     """
 
     pull_back: PullBack

@@ -49,7 +49,7 @@ def pull_back(
         if _is_custom(node):
             # The cotangents of all results of a call are pulled back together, when the first of them is reached.
             if results[node.attribute.call][0] is node:
-                contribute(_custom(results[node.attribute.call], sums), node)
+                contribute(_custom(results[node.attribute.call], sums, wanted), node)
         elif node.op in CONTROL:
             given = {item.attribute: sums[item] for item in items.get(node, ()) if item in sums}
             if given:
@@ -87,13 +87,14 @@ def _is_custom(node: Node) -> bool:
     return node.op is Op.ALIAS and isinstance(node.attribute, Custom)
 
 
-def _custom(members: Sequence[Node], sums: Mapping[Node, Node]) -> Parts:
+def _custom(members: Sequence[Node], sums: Mapping[Node, Node], wanted: Set[Node]) -> Parts:
     given = {node.attribute.number: sums[node] for node in members if node in sums}
     if not given:
         return ()
     first = members[0]
-    found = first.attribute.call.pull_back(given, first.sources[1:])
-    return [(source, part) for source, part in zip(first.sources[1:], found, strict=True) if part is not None]
+    sources = first.sources[1:]
+    found = first.attribute.call.pull_back(given, sources, [source in wanted for source in sources])
+    return [(source, part) for source, part in zip(sources, found, strict=True) if part is not None]
 
 
 # --- movement

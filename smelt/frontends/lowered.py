@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +39,9 @@ class Lowered:
         self._differentiable = custom_vjp(self._values)
         self._differentiable.defvjp(lambda *xs: (self._values(*xs), xs), self._pulled_back)
         self._differentiable.defjvp(self._pushed_forward)
+        self._differentiable.takes_wanted = True
         self._ways_forward: dict[tuple[int, ...], Lowered] = {}
+        self._ways_back: dict[tuple[int, ...], Lowered] = {}
 
     @property
     def text(self) -> str:
@@ -55,10 +56,13 @@ class Lowered:
         found = self._program(*self._constants, *tensors)
         return found if isinstance(found, tuple) else (found,)
 
-    def _pulled_back(self, tensors: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    def _pulled_back(
+        self, tensors: tuple[Tensor, ...], cotangents: tuple[Tensor, ...], wanted: Sequence[Sequence[bool]]
+    ) -> tuple[Tensor | None, ...]:
         given = [x for x, kind in zip(cotangents, self._results, strict=True) if kind.is_float]
-        found = iter(self._way_back(*tensors, *given))
-        return tuple([next(found) if kind.is_float else None for kind in self._types])
+        moving = tuple([k for k, parts in enumerate(wanted) if any(parts)])
+        found = dict(zip(moving, self._way_back(moving)(*tensors, *given), strict=True))
+        return tuple([found.get(k) for k in range(len(self._types))])
 
     def _pushed_forward(self, tensors: tuple[Tensor, ...], tangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         moving = tuple([k for k, tangent in enumerate(tangents) if tangent is not None])
@@ -97,25 +101,26 @@ class Lowered:
         found = imported_jax().tree.leaves(self._function(*arrays))
         return [x for x, kind in zip(found, self._results, strict=True) if kind.is_float]
 
-    @cached_property
-    def _way_back(self) -> Lowered:
-        """The cotangents of float arguments, from all arguments and the cotangents of float results.
+    def _way_back(self, moving: tuple[int, ...]) -> Lowered:
+        """The cotangents of float arguments, from all arguments and the cotangents of float results. Others may have
+        none: what JAX cannot differentiate by them is no matter.
 
         What it computes again on its way is what the function computed: equal nodes are one node.
         """
         jax = imported_jax()
         count = len(self._types)
-        floats = [k for k, kind in enumerate(self._types) if kind.is_float]
 
         def back(*arrays: Any) -> Any:
-            def by_floats(*chosen: Any) -> list[Any]:
-                return self._floats_of(merged(arrays[:count], floats, chosen))
+            def by_moving(*chosen: Any) -> list[Any]:
+                return self._floats_of(merged(arrays[:count], moving, chosen))
 
-            _, pull = jax.vjp(by_floats, *(arrays[k] for k in floats))
+            _, pull = jax.vjp(by_moving, *(arrays[k] for k in moving))
             return pull(list(arrays[count:]))
 
-        results = [Typed(kind.shape, kind.dtype) for kind in self._results if kind.is_float]
-        return Lowered(back, [*self._types, *results], self._rules)
+        if moving not in self._ways_back:
+            results = [Typed(kind.shape, kind.dtype) for kind in self._results if kind.is_float]
+            self._ways_back[moving] = Lowered(back, [*self._types, *results], self._rules)
+        return self._ways_back[moving]
 
 
 def merged(arrays: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from smelt.errors import Location, TraceWarning
-from smelt.graph import Node, Op, shape_text, shown, topological
+from smelt.graph import CONTROL, Node, Op, shape_text, shown, topological
 from smelt.runtime.state import current
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def held_values(roots: Sequence[Node], key: Hashable, place: Location) -> list[N
 
 
 def _is_computed(node: Node) -> bool:
+    """A loop or a call of Python's is none itself: its values are items of it."""
     node = shown(node)
-    return node.leaf is None and node.op not in (Op.LEAF, Op.CONST, Op.IOTA)
+    return node.leaf is None and node.op not in (Op.LEAF, Op.CONST, Op.IOTA) and node.op not in CONTROL
 
 
 def note_compiled(traced: Traced, place: Location) -> None:

@@ -78,7 +78,7 @@ class _WayBack:
         self.body = body
         self.kept = [node for node in topological(body) if keeps(node)]
 
-    def __call__(self, given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
+    def __call__(self, given: Mapping[int, Node], sources: Sequence[Node], wanted: Sequence[bool]) -> list[Node | None]:
         floats = {k: cotangent for k, cotangent in given.items() if self.body[k].dtype.is_float}
         inputs = [parameter(k, x.dtype, x.shape) for k, x in enumerate(sources)]
         # The body may have been made where nodes are private, as in a branch: its parameters are others then.

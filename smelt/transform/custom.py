@@ -47,6 +47,7 @@ class custom_vjp(Generic[T]):
     """
 
     __wrapped__: Callable[..., T]
+    takes_wanted = False  # whether the way back is also told, for each argument, of which leaves cotangents are wanted
 
     def __init__(self, function: Callable[..., T]) -> None:
         functools.update_wrapper(self, function)
@@ -87,7 +88,7 @@ class custom_vjp(Generic[T]):
         inputs = [leaf._node for leaf in leaves if _is_float(leaf)]
         needed, _ = tree.flatten(kept)
         further = [leaf._node for leaf in needed if isinstance(leaf, Tensor)]
-        ways = _Ways(name, self._backward, self._push, kept, roots, structure, leaves, arguments)
+        ways = _Ways(name, self._backward, self._push, self.takes_wanted, kept, roots, structure, leaves, arguments)
         call = Call(ways.pull_back, None if self._push is None else ways.push_forward)
         outputs = [wrap(alias(root, Custom(call, k), *inputs, *further)) for k, root in enumerate(roots)]
         given: T = tree.unflatten(structure, outputs)
@@ -101,6 +102,7 @@ class _Ways:
     name: str
     backward: Callable[..., Any]
     push: Callable[..., Any] | None
+    takes_wanted: bool
     kept: Any
     roots: list[Node]
     structure: tree.Structure
@@ -118,11 +120,17 @@ class _Ways:
         rest = iter(leaves)
         return [list(islice(rest, tree.leaf_count(structure))) for structure in self.arguments.children]
 
-    def pull_back(self, given: Mapping[int, Node], sources: Sequence[Node]) -> list[Node | None]:
+    def pull_back(
+        self, given: Mapping[int, Node], sources: Sequence[Node], wanted: Sequence[bool]
+    ) -> list[Node | None]:
         """The cotangents of all sources, from those of results."""
         slopes = [given[k] if k in given else zeros(x.shape, x) for k, x in enumerate(self.roots)]
         cotangents = [wrap(slope) for slope in conjugated(self.structure, slopes)]
-        found = called(self.backward, self._kept_among(sources), tree.unflatten(self.structure, cotangents))
+        more = []
+        if self.takes_wanted:
+            which = iter(wanted)
+            more = [self._by_argument([_is_float(leaf) and next(which) for leaf in self.leaves])]
+        found = called(self.backward, self._kept_among(sources), tree.unflatten(self.structure, cotangents), *more)
         if not isinstance(found, tuple) or len(found) != len(self.arguments.children):
             raise ArgumentError(
                 f"{self.name}: backward must return a tuple with one cotangent for each of the "

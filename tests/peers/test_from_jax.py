@@ -157,6 +157,21 @@ def test_only_what_changes_is_pushed_forward() -> None:
     assert still.tolist() == [0, 0, 0]
 
 
+def test_only_what_is_wanted_is_pulled_back() -> None:
+    """By the first argument there is no gradient: JAX knows no way back through such a loop."""
+
+    def function(x: Any, y: Any) -> Any:
+        return jax.lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x).sum() * (y * y).sum()
+
+    x, y, imported = abs(draw(3)), draw(3), sm.from_jax(function)
+    wanted = jax.grad(function, 1)(jnp.asarray(x), jnp.asarray(y))
+    check(sm.grad(imported, argnums=1)(x, y), wanted, 1e-5)
+    check(sm.jit(sm.grad(imported, argnums=1))(x, y), wanted, 1e-5)
+    check(sm.vmap(sm.grad(imported, argnums=1), in_axes=(None, 0))(x, y[None])[0], wanted, 1e-5)
+    with pytest.raises(ValueError, match="Reverse-mode differentiation does not work"):
+        sm.grad(imported)(x, y)
+
+
 def test_complex_results_change() -> None:
     def turned(x: Any, y: Any) -> Any:
         z = x + 1j * y

@@ -10,6 +10,7 @@ import pytest
 import smelt as sm
 from smelt import runtime
 from smelt.errors import user_location
+from smelt.graph import Op
 from smelt.runtime.lines import held_values
 
 
@@ -88,3 +89,14 @@ def test_only_what_tensors_hold_is_kept_and_nothing_large() -> None:
     view, numbers = x[3:], sm.arange(1013) * 1.0
     total = view.sum() + numbers.sum()
     assert asked_twice(total) == [(1013,)]
+
+
+def test_loops_that_somebody_holds_are_no_values() -> None:
+    """As a function of JAX's does that was traced: what is read are items of the loop."""
+    last, rows = sm.scan(lambda c, x: (c + x, x * c), sm.asarray(0.0), sm.arange(37) * 1.0)
+    total = last + rows.sum()
+    held = last._node.sources[0]
+    assert held.op is Op.LOOP
+    assert sorted(asked_twice(total)) == [(), (37,)]  # as the loop would be, were it a value
+    del last, rows
+    assert asked_twice(total) == []
