@@ -160,7 +160,9 @@ class Reading:
         [block] = region.blocks
         if len(values) != len(block.arguments):
             raise ParseError(f"a body takes {len(block.arguments)} values, and is given {len(values)}")
-        inner = dict(scope)
+        # A copy for every body would take time with the square of the text's length: a body adds its names, and
+        # takes them out again. Where all mistakes are looked for, one may replace an outer one: in a copy.
+        inner, outside = scope if self.mistakes is None else dict(scope), len(scope)
         for argument, value in zip(block.arguments, values, strict=True):
             self._name(argument.name, value, inner)
         for argument, value in zip(block.arguments, values, strict=True):
@@ -171,12 +173,17 @@ class Reading:
                 if number < len(block.operations):
                     after = block.operations[number]
                     raise ParseError(f"{self.place(after)}: {after.name}: it stands behind the end of its body")
-                return self._given_back(operation, inner)
+                given = self._given_back(operation, inner)
+                break
             if self.mistakes is None:
                 self._step(operation, inner)
             else:
                 self._try(operation, inner)
-        return []
+        else:
+            given = []
+        while len(inner) > outside:
+            inner.popitem()  # the last one
+        return given
 
     # --- all mistakes
 
