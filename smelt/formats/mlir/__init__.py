@@ -5,6 +5,7 @@ their generic forms stand for. Always holds: text is hostile until it has been r
 `ParseError` with line and column; the time and memory that reading takes grow with the text, not with what it claims.
 """
 
+from smelt.formats.mlir.garbage import kept
 from smelt.formats.mlir.lex import Place, Tokens, place, tokens
 from smelt.formats.mlir.limits import LIMITS, Limits
 from smelt.formats.mlir.parse import parse
@@ -53,6 +54,7 @@ __all__ = [
     "Tuple",
     "Type",
     "Typed",
+    "kept",
     "parse",
     "place",
     "tokens",

@@ -260,10 +260,11 @@ class Cursor:
 
     def integer(self) -> int:
         """A whole number."""
-        if not _NUMBER.match(self.next) or len(self.next) > _LONGEST_NUMBER:
+        token = self.next
+        if not _NUMBER.match(token) or len(token) > _LONGEST_NUMBER:
             self.expected("a whole number")
         try:
-            number = int(self.next, 16 if "0x" in self.next else 10)
+            number = int(token, 16 if "0x" in token else 10)
         except ValueError:
             self.expected("a whole number")
         self.at += 1

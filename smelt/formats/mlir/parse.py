@@ -7,6 +7,7 @@ from typing import Final
 
 from smelt.formats.mlir import pretty
 from smelt.formats.mlir.cursor import Cursor
+from smelt.formats.mlir.garbage import kept
 from smelt.formats.mlir.limits import LIMITS, Limits
 from smelt.formats.mlir.tree import (
     Argument,
@@ -25,6 +26,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]")
 _VISIBLE: Final = frozenset({"public", "private", "nested"})
 
 
+@kept()
 def parse(text: str, limits: Limits = LIMITS) -> Module:
     """The module that a text describes, in generic or in pretty form, or in both; ParseError says where it ends to be
     one.

@@ -16,12 +16,10 @@ from smelt.graph import (
     Node,
     Op,
     build,
-    constant_array,
     constant_bytes,
     identity,
     least,
     pairs,
-    scan_start,
 )
 
 
@@ -64,10 +62,8 @@ def is_identity(init: Node, op: str) -> bool:
         return op in ("add", "mul") and is_identity(real, op) and is_identity(imaginary, "add")
     if init.op is not Op.CONST:
         return False
-    neutral = {identity(op, init.dtype), scan_start(op, init.dtype)} if op != "add" else {0}
-    return any(constant_array(init).tobytes() == constant_bytes(value, init.dtype) for value in neutral) or (
-        op == "add" and not init.dtype.is_bool and constant_array(init)[()] == 0
-    )
+    neutral = (0, -0.0) if op == "add" else (identity(op, init.dtype),)
+    return any(init.attribute == constant_bytes(value, init.dtype) for value in neutral)
 
 
 def reduced(op: str, x: Node, init: Node, axes: Sequence[int]) -> Node:

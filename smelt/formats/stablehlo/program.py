@@ -164,6 +164,7 @@ class Imported:
             known = self._graphs[shapes, numbers] = self.read(shapes, numbers)
         return known
 
+    @mlir.kept()
     def read(self, shapes: Sequence[Shape], numbers: Numbers = (), mistakes: list[SmeltError] | None = None) -> _Graph:
         """Stand-ins for arguments of these shapes and for random keys, and what the program makes of them. Where there
         is a list for mistakes, all are put there, and what the program makes does not count.

@@ -77,7 +77,6 @@ class Reading:
         self.filled: list[IndexLike] = []  # sizes that are not 0 where the region that is being read runs
         self._follows = sizes.are_values(module.text)
         self._types: dict[Type, tuple[DType, Shape]] = {}
-        self._known: dict[int, tuple[Type, DType, Shape]] = {}  # the same by identity: a text has few types, often
         self.keys: list[Node] = []  # stand-ins for keys of random numbers, new ones in every call of the program
         self._depth = self._calls = 0
         self._end = time.monotonic() + limits.seconds
@@ -160,23 +159,30 @@ class Reading:
         [block] = region.blocks
         if len(values) != len(block.arguments):
             raise ParseError(f"a body takes {len(block.arguments)} values, and is given {len(values)}")
-        inner = dict(scope)
+        # A copy for every body would take time with the square of the text's length: a body adds its names, and
+        # takes them out again. Where all mistakes are looked for, one may replace an outer one: in a copy.
+        inner, outside = scope if self.mistakes is None else dict(scope), len(scope)
         for argument, value in zip(block.arguments, values, strict=True):
             self._name(argument.name, value, inner)
         for argument, value in zip(block.arguments, values, strict=True):
-            if isinstance(value, Node) and not self._is(value, argument.type):
+            if isinstance(value, Node) and not _is(value, argument.type):
                 self._check(value, argument.type, f"the argument {argument.name}")
         for number, operation in enumerate(block.operations, 1):
             if operation.name in _ENDS:
                 if number < len(block.operations):
                     after = block.operations[number]
                     raise ParseError(f"{self.place(after)}: {after.name}: it stands behind the end of its body")
-                return self._given_back(operation, inner)
+                given = self._given_back(operation, inner)
+                break
             if self.mistakes is None:
                 self._step(operation, inner)
             else:
                 self._try(operation, inner)
-        return []
+        else:
+            given = []
+        while len(inner) > outside:
+            inner.popitem()  # the last one
+        return given
 
     # --- all mistakes
 
@@ -231,18 +237,9 @@ class Reading:
             message = f"{operation.name}: there is no value {error.args[0]} here"
             raise ParseError(f"{self.place(operation)}: {message}") from None
         for k, (value, kind) in enumerate(zip(values, operation.operand_types, strict=False)):
-            if isinstance(value, Node) and not self._is(value, kind):
+            if isinstance(value, Node) and not _is(value, kind):
                 self._check(value, kind, f"operand {k}", operation)
         return values
-
-    def _is(self, value: Node, kind: Type) -> bool:
-        """Whether a value is known to be of a type: the quick question."""
-        known = self._known.get(id(kind))
-        if known is None:
-            if kind not in self._types:
-                return False
-            known = self._known[id(kind)] = kind, *self._types[kind]
-        return known[2] == value.shape and known[1] is value.dtype
 
     def _step(self, operation: Operation, scope: Scope) -> None:
         """Read one operation, and note its results."""
@@ -277,7 +274,7 @@ class Reading:
         if self._follows and operation.name in sizes.RULES:
             results = [sizes.followed(call, value) if isinstance(value, Node) else value for value in results]
         for name, kind_, value in zip(operation.results, operation.types, results, strict=True):
-            if isinstance(value, Node) and not self._is(value, kind_):
+            if isinstance(value, Node) and not _is(value, kind_):
                 self._check(value, kind_, "", operation)
             self._name(name, value, scope, operation)
 
@@ -356,6 +353,11 @@ class Reading:
         """The error about a legal operation that cannot be read."""
         at = self.place(operation)
         return UnsupportedOp(f"{at}: {operation.name}: {reason}", operation.name, at.line, at.column, hint=hint)
+
+
+def _is(value: Node, kind: Type) -> bool:
+    """Whether a value is of a type without open sizes: the quick question."""
+    return isinstance(kind, Ranked) and kind.sizes == value.shape and types.dtype_of(kind.element) is value.dtype
 
 
 def _fits(value: Node, kind: Ranked) -> bool:

@@ -59,18 +59,20 @@ def known(body: Body) -> str | None:
     if len(roots) != 1 or a.dtype is not b.dtype:
         return None
     for op, name in (_KNOWN_ON_BOOLS if a.dtype.is_bool else {}).items():
-        if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
+        if roots[0] is FUNCTIONS[name](a, b) or roots[0] is FUNCTIONS[name](b, a):
             return op
     for op, name in _KNOWN.items():
         if (a.dtype.is_bool and op in ("add", "mul")) or (a.dtype.is_complex and op in ("max", "min")):
             continue
-        if roots[0] in (FUNCTIONS[name](a, b), FUNCTIONS[name](b, a)):
+        if roots[0] is FUNCTIONS[name](a, b) or roots[0] is FUNCTIONS[name](b, a):
             return op
     return None
 
 
 def split(body: Body, count: int) -> list[Body] | None:
     """A body of `count` pairs as one body for each, if no result depends on another pair."""
+    if count == 1:
+        return [body]
     parts: list[Body] = []
     for k, root in enumerate(body.roots):
         own = [body.parameters[k], body.parameters[count + k]]

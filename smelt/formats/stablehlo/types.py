@@ -28,12 +28,7 @@ _DTYPES: Final[dict[str, DType]] = {
     "index": dtypes.int64,
 }
 NAMES: Final = {d: name for name, d in reversed(_DTYPES.items()) if not name.startswith("si") and name != "index"}
-
-
-def dtype_of(element: str) -> DType | None:
-    """The dtype of an element type; None if there is none."""
-    return _DTYPES.get(element)
-
+dtype_of: Final = _DTYPES.get  # of an element type; None if there is none
 
 _BOUNDS: Final = re.compile(
     r"#stablehlo\.bounds<([0-9?, ]+)>|#stablehlo\.type_extensions<bounds = \[([0-9?, ]+)\]>", re.ASCII

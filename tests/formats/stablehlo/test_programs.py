@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 from pathlib import Path
 
@@ -207,3 +208,39 @@ def test_calls_of_a_program_look_at_nothing_but_arguments() -> None:
         assert all(bool((a == b).all()) for a, b in zip(quick(x), read(x), strict=True))
         assert bool((within(x) == read(x)[0]).all())
     assert not quick._plan.roots
+
+
+_IN_TWO_BODIES = """func.func @main(%x: tensor<3xf32>) -> tensor<f32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%x init: %z) across dimensions = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%a: tensor<f32>, %b: tensor<f32>) {
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }
+  %2 = stablehlo.reduce(%x init: %0) across dimensions = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%a: tensor<f32>, %b: tensor<f32>) {
+    %1 = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }
+  return %2 : tensor<f32>
+}"""
+
+
+def test_the_names_of_a_body_end_with_it() -> None:
+    assert sm.stablehlo.load(_IN_TWO_BODIES).mistakes() == []
+    outside = sm.stablehlo.load(_IN_TWO_BODIES.replace("return %2", "return %1"))
+    with pytest.raises(ParseError, match=r"line 13, .*there is no value %1 here"):
+        outside.check()
+    assert len(outside.mistakes()) == 1
+    twice = sm.stablehlo.load(_IN_TWO_BODIES.replace("%1", "%0"))
+    assert [str(error).split(":")[0] for error in twice.mistakes()] == ["line 10, column 10"]
+
+
+def test_reading_leaves_the_search_for_garbage_as_it_was() -> None:
+    for switch in (gc.disable, gc.enable):
+        switch()
+        wanted = gc.isenabled()
+        sm.stablehlo.load(_IN_TWO_BODIES).check()
+        with pytest.raises(ParseError):
+            sm.stablehlo.load("func.func @main(")
+        assert gc.isenabled() is wanted
