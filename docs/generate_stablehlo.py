@@ -21,8 +21,9 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
   raises `ShapeError` with the text's message.
 - `rules` is `sm.stablehlo.SPECIFICATION` or `sm.stablehlo.XLA`: what happens to a scatter's window that lies
   partly outside.
-- An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`. So do element
-  types that smelt does not have, sizes that depend on the values of tensors, and unknown targets of `custom_call`.
+- An operation that is not below raises `sm.errors.UnsupportedOp`, with its `name`, `line` and `column`, and what may
+  have been meant, also where its name is misspelt and its syntax is not understood for that. So do element types that
+  smelt does not have, sizes that depend on the values of tensors, and unknown targets of `custom_call`.
 
 `sm.stablehlo.export(function, *args, shapes=None, weights="arguments", portable=False)` writes the program that a call
 would run, as the text of a module with a function `main`. Nothing is computed: only the types of `args` count.

@@ -8,7 +8,7 @@ their generic forms stand for. Always holds: text is hostile until it has been r
 from smelt.formats.mlir.garbage import kept
 from smelt.formats.mlir.lex import Place, Tokens, place, tokens
 from smelt.formats.mlir.limits import LIMITS, Limits
-from smelt.formats.mlir.parse import parse
+from smelt.formats.mlir.parse import Parser, parse
 from smelt.formats.mlir.tree import (
     Argument,
     Array,
@@ -45,6 +45,7 @@ __all__ = [
     "Module",
     "Opaque",
     "Operation",
+    "Parser",
     "Place",
     "Ranked",
     "Region",

@@ -22,7 +22,7 @@ from smelt.formats.mlir.tree import (
     Type,
 )
 
-_NAME: Final = re.compile(r"[A-Za-z_]")
+_NAME: Final = re.compile(r'[A-Za-z_"]')
 _VISIBLE: Final = frozenset({"public", "private", "nested"})
 
 
@@ -37,7 +37,9 @@ def parse(text: str, limits: Limits = LIMITS) -> Module:
 
 
 class Parser(Cursor):
-    """A cursor that reads operations."""
+    """A cursor that reads operations. `begun` is the number of the token that names the last one."""
+
+    begun = -1  # none yet: the token at the end, which is empty
 
     # --- the module
 
@@ -78,7 +80,7 @@ class Parser(Cursor):
 
     def _item(self, found: Module) -> None:
         """One function, or whatever else stands in a module."""
-        at = self.at
+        at, self.begun = self.at, -1
         if self.next == "func.func":
             self.at += 1
             self._add(found, self._function(at))
@@ -223,13 +225,13 @@ class Parser(Cursor):
         results: list[str] = []
         if self.next.startswith("%"):
             results = self._names()
-        at = self.at
+        if not _NAME.match(self.next):
+            self.expected("an operation")
+        at = self.begun = self.at
         if self.next.startswith('"'):
             found = self._generic(self.string(), results, at)
-        elif _NAME.match(self.next):
-            found = pretty.operation(self, self.take(), results, at)
         else:
-            self.expected("an operation")
+            found = pretty.operation(self, self.take(), results, at)
         if len(found.types) != len(results) and results:
             self.fail(f"{found.name} has {len(found.types)} results, and {len(results)} names", at=at)
         self.location()

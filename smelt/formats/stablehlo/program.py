@@ -17,6 +17,7 @@ from smelt.formats.stablehlo import types
 from smelt.formats.stablehlo.reader import SPECIFICATION, Assertion, Reading, Rules, UnknownSize
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.formats.stablehlo.table import ROWS
+from smelt.formats.stablehlo.unknown import parsed
 from smelt.graph import Dim, Index, IndexLike, Node, Op, Shape, checked_shape, pairs, product_of, remade, topological
 from smelt.runtime import Storage, set_constant
 from smelt.tensor import Tensor, node_of, random, wrap
@@ -258,7 +259,7 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
         raise ArgumentError(f"load: {text!r:.80} is a path", hint="Read its text: Path(path).read_text().")
     if not isinstance(rules, Rules):
         raise ArgumentError(f"load: {rules!r:.40} are no rules", rule="there are SPECIFICATION and XLA.")
-    module = mlir.parse(text, limits)
+    module = parsed(text, limits)
     chosen = name or ("main" if "main" in module.functions else "")
     if not chosen and module.functions:
         public = [f.name for f in module.functions.values() if f.visibility != "private"]

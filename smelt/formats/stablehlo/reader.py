@@ -12,6 +12,7 @@ from smelt.formats import mlir
 from smelt.formats.mlir import LIMITS, Function, Limits, Module, Operation, Ranked, Region, Type
 from smelt.formats.stablehlo import sizes, types
 from smelt.formats.stablehlo.rows import Call, Row, Scope, Value, stand_in
+from smelt.formats.stablehlo.unknown import ENDS, unknown
 from smelt.graph import Index, IndexLike, Node, Shape, shape_text, topological, upper
 
 
@@ -58,7 +59,6 @@ class Assertion(NamedTuple):
 
 
 _DEPTH = 200  # calls in each other
-_ENDS: Final = frozenset({"stablehlo.return", "func.return", "return", "mhlo.return"})
 
 
 class Reading:
@@ -168,7 +168,7 @@ class Reading:
             if isinstance(value, Node) and not _is(value, argument.type):
                 self._check(value, argument.type, f"the argument {argument.name}")
         for number, operation in enumerate(block.operations, 1):
-            if operation.name in _ENDS:
+            if operation.name in ENDS:
                 if number < len(block.operations):
                     after = block.operations[number]
                     raise ParseError(f"{self.place(after)}: {after.name}: it stands behind the end of its body")
@@ -245,7 +245,7 @@ class Reading:
         """Read one operation, and note its results."""
         row = self.table.get(operation.name)
         if row is None:
-            raise self.unsupported(operation, "there is no row for it")
+            raise unknown(operation.name, self.place(operation))
         operands = self._operands(operation, scope)
         if row.operands is not None and len(operands) != row.operands:
             message = f"it has {len(operands)} operands, and should have {row.operands}"

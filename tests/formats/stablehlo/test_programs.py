@@ -148,6 +148,44 @@ def test_mistakes_have_places(line: str, kind: type[Exception], message: str) ->
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "place", "hint"),
+    [
+        ("%0 = stablehlo.tann %x : tensor<2x3xf32>", 6, "Did you mean stablehlo.tan?"),
+        ("%0 = stablehlo.dot_generall %x, %x, contracting_dims = [1] x [1] : tensor<f32>", 6, "stablehlo.dot_general?"),
+        ("%0 = stablehlo.constantt dense<1.0> : tensor<f32>", 6, "Did you mean stablehlo.constant?"),
+        ("%0 = stablehlo.sliice %x [0:1] : tensor<f32>", 6, "Did you mean stablehlo.slice?"),
+        ("%0 = stablehl.slice %x [0:1] : tensor<f32>", 6, "Did you mean stablehlo.slice?"),
+        ("%0 = cal @f(%x) : () -> tensor<f32>", 6, "Did you mean call?"),
+        ("%0 = tosa.matmul %x x %x : tensor<f32>", 6, "smelt reads the dialects chlo, func, sdy, stablehlo."),
+        ("scf.for %i = %x to %x step %x {\n}", 1, "smelt reads the dialects"),
+        ("cf.cond_br %x, ^a, ^b", 1, "smelt reads the dialects"),
+        ("%0 = mhlo.slice %x : tensor<f32>", 6, "smelt reads the dialects"),
+    ],
+)
+def test_operations_that_nobody_knows_are_told_as_such_whatever_their_syntax(line: str, place: int, hint: str) -> None:
+    with pytest.raises(UnsupportedOp) as error:
+        main(f"{line}\nreturn %x : tensor<2x3xf32>").check()
+    told, more = str(error.value.told).splitlines()
+    name = error.value.name
+    assert name in line and told == f"line 2, column {place}: {name}: smelt does not know this operation"
+    assert hint in more and (error.value.line, error.value.column) == (2, place)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("func.func @main(%x: tensor<f32>) {\n %0 = stablehlo.tanh %x", "not the end of the text"),
+        ("func.func @main(%x: tensor<f32>) {\n %0 = stablehlo.tan", "not the end of the text"),
+        ("HloModule f, g=true", "an operation is expected here, not ,"),
+        ("func.func @f() {\n foo.bar\n}\nfunc.func main", "line 4, column 11"),
+    ],
+)
+def test_other_syntax_errors_are_told_as_such(text: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message):
+        sm.stablehlo.load(text)
+
+
 def test_unsupported_operations_have_names_and_places() -> None:
     with pytest.raises(UnsupportedOp) as error:
         main("%0 = stablehlo.unheard_of %x : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>").check()

@@ -1,4 +1,4 @@
-// UnsupportedOp: line 3, column 8: stablehlo.frobnicate: there is no row for it
+// UnsupportedOp: line 3, column 8: stablehlo.frobnicate: smelt does not know this operation
 func.func @main(%x: tensor<2x3xf32>, %i: tensor<i32>) -> tensor<2x3xf32> {
   %0 = stablehlo.frobnicate %x : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
