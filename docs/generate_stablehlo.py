@@ -16,6 +16,7 @@ generic form, and gives a program: a function of tensors and arrays that `jit`, 
 - `program.check(*shapes)` reads everything for arguments of these shapes and computes nothing: whatever does not
   fit is an error with line and column. A size may be a `Dim`; an argument that is a size may be a number.
 - `smelt check program.mlir` does that from the shell, with a caret; `--shapes "f32[n,784]"` is for open sizes.
+  `--json` gives each mistake with `file`, `line`, `column`, `kind`, `message`, `rule` and `hint`.
 - Sizes that the text leaves open (`?`) are those of the arguments: of each call, or of a `Dim` under
   `sm.jit(program, shapes=[…])`, which compiles once for all sizes. What the text asserts about them
   raises `ShapeError` with the text's message.

@@ -77,7 +77,10 @@ class SmeltError(Exception):
     stack.
     """
 
+    message = rule = hint = ""
+
     def __init__(self, message: str, *, rule: str = "", hint: str = "", location: Location | None = None) -> None:
+        self.message, self.rule, self.hint = message, rule, hint
         self.location = location or user_location()
         super().__init__(_text(message, self.location, rule, hint))
 

@@ -30,13 +30,16 @@ _WIDEST = 160  # columns of a line that are shown
 
 
 class Finding(NamedTuple):
-    """What is wrong with a file; where, if a place of it can be blamed."""
+    """What is wrong with a file; where, if a place of it can be blamed. The message has the rule and the hint, too."""
 
     file: str
     kind: str
     message: str
     line: int | None = None
     column: int | None = None
+
+    rule: str = ""
+    hint: str = ""
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -101,8 +104,8 @@ def _finding(file: str, error: SmeltError) -> Finding:
     kind, told = type(error).__name__, str(error.told)
     place = _PLACE.match(told)
     if place is None:
-        return Finding(file, kind, told)
-    return Finding(file, kind, told[place.end() :], int(place[1]), int(place[2]))
+        return Finding(file, kind, told, None, None, error.rule, error.hint)
+    return Finding(file, kind, told[place.end() :], int(place[1]), int(place[2]), error.rule, error.hint)
 
 
 def shown(finding: Finding, text: str) -> str:

@@ -122,6 +122,19 @@ def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(found["programs"]) == [str(file)]
 
 
+def test_json_has_rules_and_hints(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("""func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.tannh %x : tensor<2x3xf32>
+  %1 = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<5xf32>
+  return %0 : tensor<2x3xf32>
+}
+""")
+    assert cli.main(["check", str(file), "--json"]) == 1
+    wrong = json.loads(capsys.readouterr().out)["wrong"]
+    assert wrong[0]["hint"] == "Did you mean stablehlo.tanh?"
+    assert wrong[1]["rule"] and wrong[1]["message"].endswith(f"\n  {wrong[1]['rule']}")
+
+
 def test_long_lines_and_tabs_are_cut() -> None:
     told = shown(Finding("f", "ParseError", "no", 1, 501), "a" * 500 + "b" * 500).splitlines()
     assert len(told[1]) < 200 and told[1][told[2].index("^")] == "b"

@@ -258,13 +258,14 @@ class Reading:
         except UnsupportedOp as error:
             if str(error).startswith("line "):
                 raise
-            raise self.unsupported(operation, error.told) from error
+            raise self.unsupported(operation, error.message, error.hint, error.rule) from error
         except SmeltError as error:
             if str(error).startswith("line "):
                 raise
             # The kind of the mistake stays; its place is one of the text's.
             kind = type(error) if type(error) in _RELOCATED else ShapeError
-            raise kind(f"{self.place(operation)}: {operation.name}: {error.told}") from error
+            message = f"{self.place(operation)}: {operation.name}: {error.message}"
+            raise kind(message, rule=error.rule, hint=error.hint) from error
         results: Sequence[Value] = [given] if isinstance(given, Node) else given
         if len(results) != len(operation.results):
             raise ParseError(
@@ -349,10 +350,11 @@ class Reading:
         """Where an operation stands in the text."""
         return mlir.place(self.module.text, operation.at)
 
-    def unsupported(self, operation: Operation, reason: str, hint: str = "") -> UnsupportedOp:
+    def unsupported(self, operation: Operation, reason: str, hint: str = "", rule: str = "") -> UnsupportedOp:
         """The error about a legal operation that cannot be read."""
         at = self.place(operation)
-        return UnsupportedOp(f"{at}: {operation.name}: {reason}", operation.name, at.line, at.column, hint=hint)
+        message = f"{at}: {operation.name}: {reason}"
+        return UnsupportedOp(message, operation.name, *at, rule=rule, hint=hint)
 
 
 def _is(value: Node, kind: Type) -> bool:
