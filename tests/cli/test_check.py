@@ -88,6 +88,24 @@ def test_all_mistakes_are_told_and_none_that_follows_from_another(
     assert capsys.readouterr().err.count("^\n") == 6
 
 
+def test_a_wrong_declaration_is_told_once_where_it_stands(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.tanh %x : tensor<2xi32>
+  %1 = stablehlo.add %0, %x : tensor<2xf32>
+  %2 = call @f(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = stablehlo.add %1, %x : tensor<3xf32>
+  %4 = stablehlo.negate %0 : tensor<?xi32>
+  return %0 : tensor<2xf32>
+}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.tanh %x : tensor<2xi32>
+  return %0 : tensor<2xf32>
+}
+""")
+    assert cli.main(["check", str(file), "--json"]) == 1
+    assert [one["line"] for one in json.loads(capsys.readouterr().out)["wrong"]] == [2, 5, 10]
+
+
 def test_there_is_an_end_to_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "".join(f"  %{k} = stablehlo.reshape %x : (tensor<2xf32>) -> tensor<{k + 3}xf32>\n" for k in range(80))
     file.write_text(f"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{lines}  return %x : tensor<2xf32>\n}}")

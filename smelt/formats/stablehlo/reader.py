@@ -82,6 +82,7 @@ class Reading:
         self._end = time.monotonic() + limits.seconds
         self.mistakes: list[SmeltError] | None = None  # where all of them are looked for, those that have been found
         self._met = 0  # how often one was met
+        self._doubted: set[Node] = set()  # stand-ins for values that are wrong: of these only the text knows the type
 
     def random_key(self) -> Node:
         """The key of numbers that nothing in the text decides."""
@@ -220,9 +221,11 @@ class Reading:
 
     def _declared(self, kind: Type) -> Value:
         try:
-            return stand_in(*self.type(None, kind))
+            value = stand_in(*self.type(None, kind))
         except SmeltError:
             return Missing()
+        self._doubted.add(value)
+        return value
 
     def _name(self, name: str, value: Value, scope: Scope, operation: Operation | None = None) -> None:
         if name in scope:
@@ -238,7 +241,12 @@ class Reading:
             raise ParseError(f"{self.place(operation)}: {message}") from None
         for k, (value, kind) in enumerate(zip(values, operation.operand_types, strict=False)):
             if isinstance(value, Node) and not _is(value, kind):
-                self._check(value, kind, f"operand {k}", operation)
+                try:
+                    self._check(value, kind, f"operand {k}", operation)
+                except SmeltError:
+                    if value not in self._doubted:
+                        raise
+                    values[k] = self._declared(kind)  # that types differ follows from the mistake where it is made
         return values
 
     def _step(self, operation: Operation, scope: Scope) -> None:
