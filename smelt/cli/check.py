@@ -14,6 +14,7 @@ from smelt.cli import functions, options
 
 if TYPE_CHECKING:
     from smelt.errors import SmeltError
+    from smelt.formats.stablehlo import Imported
 
 _EXAMPLES: Final = """examples:
   smelt check model.mlir
@@ -37,7 +38,6 @@ class Finding(NamedTuple):
     message: str
     line: int | None = None
     column: int | None = None
-
     rule: str = ""
     hint: str = ""
 
@@ -92,11 +92,41 @@ def _checked(file: str, text: str, types: Sequence[tuple[Any, tuple[Any, ...]]],
         for argument, (dtype, _) in zip(program.signature.arguments, types, strict=False):
             if argument.dtype is not dtype:
                 return [Finding(file, "ArgumentError", f"{program.name}: {argument} is given as {dtype}")]
-        mistakes = program.mistakes(*(shape for _, shape in types))
+        shapes = [shape for _, shape in types]
+        mistakes = program.mistakes(*shapes) if shapes else _of_declared(program)
+        if not mistakes:
+            return _told(program, shapes)
     except SmeltError as error:
         mistakes = [error]
     found = [_finding(file, error) for error in mistakes]
-    return sorted(found, key=lambda one: (one.line or 0, one.column or 0)) or str(program.signature)
+    return sorted(found, key=lambda one: (one.line or 0, one.column or 0))
+
+
+def _of_declared(program: Imported) -> list[SmeltError]:
+    """What is wrong with a program for the shapes that it declares, which may be open."""
+    from smelt.errors import ShapeError
+
+    try:
+        return program.mistakes()
+    except ShapeError as error:
+        arguments = program.signature.arguments
+        if None in [one.dtype for one in arguments] or not any(None in one.shape for one in arguments):
+            raise
+        types = ", ".join(functions.type_text(one.dtype, one.shape) for one in arguments)
+        return [ShapeError(error.message, hint=f'Give all shapes, as in --shapes "{types}".')]
+
+
+def _told(program: Imported, shapes: list[tuple[Any, ...]]) -> str:
+    """What a program takes and gives, for arguments of these shapes if there are any."""
+    if not shapes:
+        return str(program.signature)
+    arguments, results = program.signature
+    found = [tensor.shape for tensor in program.check(*shapes)]
+    return str(program.signature._replace(arguments=_shaped(arguments, shapes), results=_shaped(results, found)))
+
+
+def _shaped(declared: Sequence[Any], shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(one._replace(shape=shape) for one, shape in zip(declared, shapes, strict=True))
 
 
 def _finding(file: str, error: SmeltError) -> Finding:

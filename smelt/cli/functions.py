@@ -62,6 +62,26 @@ def argument_types(text: str) -> list[tuple[Any, tuple[Any, ...]]]:
     >>> [(str(dtype), shape) for dtype, shape in argument_types("f32[2,3], u8[]")]
     [('float32', (2, 3)), ('uint8', ())]
     """
+    from smelt.errors import ParseError
+
+    try:
+        return _types(text)
+    except ParseError as error:
+        raise ParseError(f'--shapes "{text:.80}": {error.message}', rule=error.rule, hint=error.hint) from None
+
+
+def type_text(dtype: Any, shape: tuple[Any, ...]) -> str:
+    """A type as `argument_types` reads it; an open size has the name of its axis, as sizes along one often agree.
+
+    >>> type_text("float32", (None, 5)), type_text("int64", ())
+    ('f32[b,5]', 'i64[]')
+    """
+    short = {long: short for short, long in _SHORT.items()}
+    sizes = ("bcdefgh"[axis % 7] if size is None else str(size) for axis, size in enumerate(shape))
+    return f"{short.get(str(dtype), dtype)}[{','.join(sizes)}]"
+
+
+def _types(text: str) -> list[tuple[Any, tuple[Any, ...]]]:
     from smelt.dtypes import as_dtype
     from smelt.graph import TokenReader
 

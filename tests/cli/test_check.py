@@ -39,7 +39,19 @@ def test_sizes_may_be_given_and_may_be_open(file: Path, capsys: pytest.CaptureFi
     assert cli.main(["check", str(file), "--shapes", "f16[7,3]"]) == 1
     assert "x: float32[?, 3] is given as float16" in capsys.readouterr().err
     assert cli.main(["check", str(file)]) == 1
-    assert "the sizes of x: float32[?, 3] are not known" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the sizes of x: float32[?, 3] are not known" in told
+    assert 'Give all shapes, as in --shapes "f32[b,3]".' in told
+
+
+def test_what_is_given_is_told_with_its_names(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(file), "--shapes", "f32[b<=8,3]"]) == 0
+    assert capsys.readouterr().out == f"{file}: (x: float32[b, 3]) -> (float32[b, 3])\n"
+
+
+def test_wrong_shapes_are_told_as_such(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(file), "--shapes", "f32[4,5"]) == 1
+    assert capsys.readouterr().err == """smelt: --shapes "f32[4,5": expected ',', found the end\n"""
 
 
 def test_places_have_a_caret(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

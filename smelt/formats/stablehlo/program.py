@@ -28,7 +28,7 @@ class Typed(NamedTuple):
 
     name: str
     dtype: DType | None
-    shape: tuple[int | None, ...]
+    shape: tuple[IndexLike | None, ...]
 
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
