@@ -17,11 +17,9 @@ def _spread(call: Call) -> list[Node]:
     """The operands in one shape. The axes of the smaller one may be named."""
     operands: list[Node] = list(call.operands)
     if call.attribute("broadcast_dimensions") is not None:
-        axes = call.integers("broadcast_dimensions")
         small, large = sorted(range(2), key=lambda k: operands[k].rank)
         rank = operands[large].rank
-        if len(axes) != operands[small].rank or len(set(axes)) != len(axes) or not set(axes) <= set(range(rank)):
-            call.wrong(f"broadcast_dimensions {list(axes)} do not fit")
+        axes = call.axes("broadcast_dimensions", rank, operands[small].rank)
         sizes = dict(zip(axes, operands[small].shape, strict=True))
         turned = build.permute(operands[small], sorted(range(len(axes)), key=lambda k: axes[k]))
         operands[small] = build.reshape(turned, tuple(sizes.get(k, 1) for k in range(rank)))

@@ -51,11 +51,8 @@ def _reshape(call: Call) -> Node:
 
 
 def _broadcast(call: Call) -> Node:
-    shape, axes = tuple(lengths(call, 1, _rank(call))), call.integers("broadcast_dimensions")
-    x = call.operands[0]
-    if len(axes) != x.rank or len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
-        call.wrong(f"the axes {list(axes)} do not fit {len(shape)} axes")
-    return movement.placed(x, shape, axes)
+    x, shape = call.operands[0], tuple(lengths(call, 1, _rank(call)))
+    return movement.placed(x, shape, call.axes("broadcast_dimensions", len(shape), x.rank))
 
 
 def _iota(call: Call) -> Node:

@@ -105,9 +105,7 @@ def _argument(body: Body, xs: Sequence[Node], inits: Sequence[Node], axis: int) 
 
 def _reduce(call: Call) -> list[Value]:
     xs, inits = _halves(call)
-    axes = call.integers("dimensions")
-    if len(set(axes)) != len(axes) or any(not 0 <= axis < xs[0].rank for axis in axes):
-        call.wrong(f"there are no axes {list(axes)}")
+    axes = call.axes("dimensions", xs[0].rank)
     body = regions.read_body(call, [x.dtype for x in (*inits, *inits)], [x.dtype for x in inits])
     return list(fold_axes(call, xs, inits, body, sorted(axes)))
 

@@ -79,10 +79,8 @@ def placed(x: Node, shape: tuple[IndexLike, ...], axes: Sequence[int]) -> Node:
 
 
 def _broadcast_in_dim(call: Call) -> Node:
-    axes, shape = call.integers("broadcast_dimensions"), call.shape
-    if len(axes) != call.operands[0].rank or any(not 0 <= axis < len(shape) for axis in axes):
-        call.wrong(f"the axes {list(axes)} do not fit {len(shape)} axes")
-    return placed(call.operands[0], shape, axes)
+    (x,), shape = call.operands, call.shape
+    return placed(x, shape, call.axes("broadcast_dimensions", len(shape), x.rank))
 
 
 def _broadcast(call: Call) -> Node:
@@ -94,6 +92,11 @@ def reverse(x: Node, axes: Sequence[int]) -> Node:
     if not axes or 0 in x.shape:
         return x
     return build.slice_(x, [(size - 1, size, -1) if k in axes else (0, size, 1) for k, size in enumerate(x.shape)])
+
+
+def _reverse(call: Call) -> Node:
+    (x,) = call.operands
+    return reverse(x, call.axes("dimensions", x.rank))
 
 
 def cut(x: Node, spans: Sequence[tuple[int, int]]) -> Node:
@@ -172,7 +175,7 @@ ROWS: Final = rows(
         ),
         "broadcast_in_dim": Row(_broadcast_in_dim, ("broadcast_dimensions",), 1),
         "broadcast": Row(_broadcast, ("broadcast_sizes",), 1),
-        "reverse": Row(lambda call: reverse(call.operands[0], call.integers("dimensions")), ("dimensions",), 1),
+        "reverse": Row(_reverse, ("dimensions",), 1),
         "slice": Row(_slice, ("start_indices", "limit_indices", "strides"), 1),
         "pad": Row(_pad, ("edge_padding_low", "edge_padding_high", "interior_padding"), 2),
         "concatenate": Row(_concatenate, ("dimension",)),

@@ -84,6 +84,16 @@ class Call:
             self.wrong(f"{name} has {len(found)} entries, and {len(default)} are expected")
         return found
 
+    def axes(self, name: str, rank: int, count: int | None = None) -> tuple[int, ...]:
+        """Different axes of so many; `count` of them, where that is known."""
+        found = self.integers(name)
+        there = len(set(found)) == len(found) and all(0 <= axis < rank for axis in found)
+        if not there or count not in (None, len(found)):
+            self.wrong(
+                f"{name} {list(found)} are not {'' if count is None else f'{count} '}different ones of {rank} axes"
+            )
+        return found
+
     def pairs(self, name: str, rank: int) -> list[tuple[int, int]]:
         """Pairs of integers, one for each axis; zeros if there are none."""
         value = self.attribute(name)

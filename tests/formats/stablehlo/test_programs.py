@@ -138,8 +138,15 @@ def main(body: str, types: str = "tensor<2x3xf32>", gives: str = "tensor<2x3xf32
         (
             "%0 = stablehlo.broadcast_in_dim %x, dims = [0, 5] : (tensor<2x3xf32>) -> tensor<2x3xf32>",
             ParseError,
-            "the axes [0, 5] do not fit 2 axes",
+            "broadcast_dimensions [0, 5] are not 2 different ones of 2 axes",
         ),
+        (
+            "%0 = stablehlo.broadcast_in_dim %x, dims = [1, 1] : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+            ParseError,
+            "broadcast_dimensions [1, 1] are not 2 different",
+        ),
+        ("%0 = stablehlo.reverse %x, dims = [0, 5] : tensor<2x3xf32>", ParseError, "dimensions [0, 5] are not different"),
+        ("%0 = stablehlo.reverse %x, dims = [1, 1] : tensor<2x3xf32>", ParseError, "dimensions [1, 1] are not different"),
     ],
 )
 def test_mistakes_have_places(line: str, kind: type[Exception], message: str) -> None:
