@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from smelt.errors import ArgumentError
+from smelt.names import listed
 
 Static = int | str | Iterable[int | str]
 NUMBERS: Final = bool | int | float | complex
@@ -48,13 +49,19 @@ def static_arguments(function: Callable[..., Any], static: Static, name: str) ->
     """Static arguments by position and by name, whichever way they are named."""
     items = [static] if isinstance(static, int | str) else list(static)
     try:
-        names = list(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # not known
         return frozenset(items)
+    names, kinds = list(parameters), [p.kind for p in parameters.values()]
     found: set[int | str] = set()
     for item in items:
         if isinstance(item, str) and item not in names:
             raise ArgumentError(f"{name}: the function has no argument {item!r}", hint=f"It has {', '.join(names)}.")
+        is_open = inspect.Parameter.VAR_POSITIONAL in kinds
+        if isinstance(item, int) and (item < 0 or (item >= len(names) and not is_open)):
+            raise ArgumentError(
+                f"{name}: the function has no argument {item}", hint=f"It has {listed(names)}, counted from 0."
+            )
         position = names.index(item) if isinstance(item, str) else item
         found |= {position, names[position]} if position < len(names) else {position}
     return frozenset(found)

@@ -63,6 +63,7 @@ def prepare(tensor: type[Any]) -> type[Any]:
         """A tensor of complex numbers."""
 
         __slots__ = ()
+        __qualname__ = "ComplexTensor"
 
     def flatten(x: Any) -> tuple[tuple[Any, Any], None]:
         first, second = pairs.parts(x._node)

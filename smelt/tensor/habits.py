@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Final, Never, Self
 
 from smelt.derive import stopped
 from smelt.device import HOST
 from smelt.dtypes import DType
-from smelt.errors import ShapeError
+from smelt.errors import ShapeError, UnknownNameError
 from smelt.graph import build, product_of, shape_text
 from smelt.names import missing_attribute
 from smelt.tensor import devices
@@ -31,6 +31,27 @@ class _Told:
 
     def __set__(self, instance: Any, value: Any) -> Never:
         raise missing_attribute(instance, self.name, "Tensor")
+
+
+_CHANGED: Final = {
+    "shape": "Write y = x.reshape(...).",
+    "dtype": "Write y = x.astype(...).",
+    "device": "Write y = x.to(...).",
+    "real": "Write y = sm.complex(values, x.imag).",
+    "imag": "Write y = sm.complex(x.real, values).",
+}
+
+
+def refuse_changes(tensor: type[Any]) -> None:
+    """Have the properties of a class say that tensors never change. They stay those of Python, the fastest ones."""
+    for name, value in list(vars(tensor).items()):
+        if type(value) is property:
+
+            def refused(x: Any, values: Any, name: str = name) -> Never:
+                hint = _CHANGED.get(name, "Compute another tensor.")
+                raise UnknownNameError(f"{name}: tensors never change", lambda: hint)
+
+            setattr(tensor, name, value.setter(refused))
 
 
 class Habits(Handle):

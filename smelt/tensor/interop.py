@@ -250,6 +250,14 @@ def array_of(value: Any, name: str) -> NDArray[Any]:
     except SmeltError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
+        if type(error).__name__ == "TracerArrayConversionError":  # JAX's
+            raise TraceError(
+                f"{name}: a function of tensors cannot take what JAX traces",
+                rule="jax.jit, jax.grad, jax.vmap and sm.from_jax run functions that were written with JAX, on tracers "
+                "without values.",
+                hint="sm.to_jax(function) makes a function of tensors one of JAX's. Where smelt alone calls it, it "
+                "needs neither.",
+            ) from None
         reason = "the nested lists are ragged" if "inhomogeneous" in str(error) else str(error)
         raise ArgumentError(f"{name}: no tensor can be made of a {type(value).__name__}: {reason}") from None
     if array.dtype.kind == "O" and not array.ndim and not isinstance(value, np.ndarray):
@@ -291,7 +299,7 @@ def _numeric(array: NDArray[Any], name: str) -> None:
     try:
         as_dtype(array.dtype)
     except DTypeError:
-        names = ", ".join(d.name for d in dtypes.ALL + dtypes.STORAGE)
+        names = ", ".join(d.name for d in dtypes.ALL + dtypes.COMPLEX + dtypes.STORAGE)
         raise DTypeError(
             f"{name}: no tensor can hold elements of the NumPy dtype {array.dtype}",
             hint=_NO_NUMBERS.get(array.dtype.kind, f"Use one of: {names}."),
@@ -351,9 +359,13 @@ _INSTEAD: Final = {  # by what asks for a value
 }
 
 
-def _refuse_traced(node: Node, asked: str) -> None:
+def _is_unknown(node: Node) -> bool:
     """While a function is traced or batched its arguments have no values, nor has what is computed from them."""
-    if any(isinstance(size, Index) for size in node.shape) or runtime.is_traced(node):
+    return any(isinstance(size, Index) for size in node.shape) or runtime.is_traced(node)
+
+
+def _refuse_traced(node: Node, asked: str) -> None:
+    if _is_unknown(node):
         raise TraceError(
             f"{asked}: the value is not known while the function is traced",
             rule=f"the tensor is {node.dtype}{shape_text(node.shape)}, computed from the inputs of the function; "
@@ -371,6 +383,25 @@ def refuse_differentiated(tensor: Tensor, asked: str) -> None:
             hint="Compute with smelt's functions. To use the value as a constant write "
             "sm.stop_gradient(x).numpy(); a function with a gradient of its own is a sm.custom_vjp.",
         )
+
+
+def refuse_in_jax(tensor: Tensor) -> None:
+    """JAX's functions take arrays, and would take a value that is differentiated for a constant."""
+    if _is_unknown(tensor._node) or runtime.is_differentiated(tensor._node):
+        # No TypeError, as a TraceError is: JAX would catch it and say something of its own instead.
+        raise ExchangeError(
+            "a function of JAX's cannot take a tensor that is traced",
+            rule="jit, vmap and derivatives run a function with stand-ins for its inputs: no arrays of JAX's.",
+            hint="Wrap what was written with JAX: sm.from_jax(function). An array of JAX's that meets the tensor is "
+            "sm.asarray(array).",
+        )
+
+
+def to_jax_array(tensor: Tensor) -> Any:
+    """What `jnp.asarray(tensor)` gets."""
+    import jax.numpy
+
+    return jax.numpy.asarray(numpy(tensor, "jax"))
 
 
 def numpy(tensor: Tensor, asked: str = "numpy") -> NDArray[Any]:

@@ -15,7 +15,7 @@ from smelt.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from smelt.graph import Index, build, product_of, shape_text
 from smelt.tensor import complexes, devices, families, formatting, interop, operators
 from smelt.tensor.arguments import check_device
-from smelt.tensor.habits import Habits
+from smelt.tensor.habits import Habits, refuse_changes
 from smelt.tensor.handle import note_scope, register, wrap
 from smelt.tensor.index import assignment
 from smelt.tensor.index import nonzero as finding
@@ -587,5 +587,6 @@ class Tensor(Habits, Protocols, Generic[DT, *S]):
         return self.astype(dtypes.bool_)
 
 
+refuse_changes(Tensor)
 register(Tensor)
 ComplexTensor = complexes.prepare(Tensor)

@@ -70,6 +70,7 @@ class FunctionGraph(NamedTuple):
     hidden: list[Node]
     random: Node | None
     effects: list[Node]
+    others: list[Any]  # what it returns besides tensors
 
 
 class _Run(NamedTuple):
@@ -407,6 +408,7 @@ class Jit(Generic[P, T]):
             [node for _, _, node in reached],
             run.recorded.random_node,
             run.recorded.effects,
+            [part for part in run.parts if not isinstance(part, Tensor)],
         )
 
     def _stand_ins(self, args: Any, kwargs: Any, leaves: list[Any]) -> _StandIns:

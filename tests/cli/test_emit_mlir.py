@@ -100,6 +100,10 @@ def test_words_that_are_wrong(script: str, tmp_path: Path, capsys: pytest.Captur
     path.write_text("def f(x):\n    return x.sort(-1)\n")
     assert main(["emit-mlir", f"{path}:f", "--shapes", "f32[4]", "--level", "linalg"]) == 1
     assert "linalg: sort cannot be written" in capsys.readouterr().err
+    path.write_text("import smelt as sm\ndef f(a, b):\n    return sm.linalg.solve(a, b)\n")
+    assert main(["emit-mlir", f"{path}:f", "--shapes", "f32[3,3], f32[3]", "--level", "linalg"]) == 1
+    said = capsys.readouterr().err
+    assert "linalg.solve cannot be written" in said and "computed by Python" in said and "--level kernel" in said
     assert main(["emit-mlir", script, "--shapes", "f32[n,3]", "--level", "linalg"]) == 1
     assert "the size n cannot be written" in capsys.readouterr().err
     assert main(["emit-source", script, "--shapes", "f32[4,3]", "--device", "gpu"]) == 1

@@ -473,3 +473,53 @@ def test_branches_are_opened_in_traces_after_they_were_computed() -> None:
     np.testing.assert_allclose(sm.jit(sm.vmap(sm.grad(f)))(x).numpy(), wanted, rtol=1e-6)
     summed = sm.jit(sm.grad(lambda x: sm.vmap(f)(x).sum()))
     np.testing.assert_allclose(summed(sm.asarray(x)).numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        sm.jit(jnp.sin),
+        sm.jit(jax.jit(jnp.sin)),
+        sm.jit(jnp.asarray),
+        sm.jit(lambda x: jnp.ones(3) * x),
+        sm.grad(lambda x: jnp.sin(x).sum()),
+        sm.grad(lambda x: sm.asarray(jnp.asarray(x)).sum()),  # its gradient was zeros
+        sm.vmap(jnp.sin),
+        lambda x: sm.to_jax(jnp.sin)(jnp.ones(3)),
+    ],
+)
+def test_functions_of_jax_that_are_not_wrapped(call: Any) -> None:
+    with pytest.raises(sm.errors.ExchangeError, match=r"cannot take a tensor that is traced[\s\S]*sm\.from_jax\("):
+        call(sm.ones(3))
+
+
+def test_tensors_that_have_values_are_arrays_of_jax() -> None:
+    np.testing.assert_array_equal(jnp.asarray(sm.ones(3) + 1), jnp.full(3, 2.0))
+    np.testing.assert_array_equal(jnp.ones(3) + sm.ones(3), jnp.full(3, 2.0))
+
+
+def test_functions_of_tensors_that_are_wrapped_as_those_of_jax() -> None:
+    for function in (sm.sin, sm.nn.Linear(4, 2)):
+        with pytest.raises(sm.errors.TraceError, match=r"cannot take what JAX traces[\s\S]*sm\.to_jax\(function\)"):
+            sm.from_jax(function)(sm.ones((3, 4)))
+
+
+@pytest.mark.parametrize("static", [5, -1, (0, 1)])
+def test_static_arguments_that_there_are_not(static: Any) -> None:
+    for door in (sm.from_jax, sm.to_jax):
+        with pytest.raises(sm.errors.ArgumentError, match=r"no argument -?\d[\s\S]*It has n, counted from 0"):
+            door(lambda n: n, static=static)
+    assert sm.from_jax(lambda *sizes: jnp.zeros(sizes[1]), static=1)(3.0, 2).shape == (2,)
+
+
+def test_second_derivatives_of_rules_that_are_none_of_what_fwd_computes() -> None:
+    @jax.custom_vjp
+    def rounded(x: Any) -> Any:
+        return jnp.round(x)
+
+    rounded.defvjp(lambda x: (jnp.round(x), None), lambda _, ct: (ct,))
+    outside = sm.from_jax(rounded)
+    assert jax.grad(jax.grad(lambda x: rounded(x) ** 3))(2.3) == 0
+    assert sm.grad(sm.grad(lambda x: outside(x) ** 3))(2.3).item() == 12  # the rule again: 6 * round(x)
+    assert sm.grad(sm.grad(sm.from_jax(lambda x: rounded(x) ** 3)))(2.3).item() == 0
+    assert sm.grad(sm.from_jax(jax.grad(lambda x: rounded(x) ** 3)))(2.3).item() == 0

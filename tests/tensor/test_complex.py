@@ -332,3 +332,16 @@ def test_transforms_take_arrays_of_numpy() -> None:
     np.testing.assert_array_equal(sm.vmap(sm.exp)(z).numpy(), sm.exp(x).numpy())
     for one, other in zip(sm.jvp(sm.exp, (z,), (z,)), sm.jvp(sm.exp, (x,), (x,)), strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "nanmax", "logsumexp", "unique_values", "unique", "sort", "isin"])
+def test_what_needs_an_order_names_the_function_that_was_called(name: str) -> None:
+    x = sm.asarray([1j, 2.0])
+    with pytest.raises(sm.errors.DTypeError, match=f"^{name}: complex numbers are not supported"):
+        getattr(sm, name)(*[x] * (1 + (name == "isin")))
+
+
+@pytest.mark.skipif(np.dtype(np.clongdouble).itemsize == 16, reason="it is complex128 here")
+def test_dtypes_that_are_named_instead_of_others() -> None:
+    with pytest.raises(sm.errors.DTypeError, match="complex64, complex128"):
+        sm.asarray(np.array([1j], np.clongdouble))

@@ -268,3 +268,11 @@ def test_a_transpose_that_would_do_nothing_is_refused() -> None:
     assert x.transpose(1, 0).shape == x.transpose().shape == x.transpose((1, 0)).shape == (3, 2)
     assert x.transpose((0, 1)).shape == (2, 3)  # an order on its own, perhaps computed
     assert y.swapaxes(1, 2).shape == y.transpose(0, 2, 1).shape == (2, 4, 3)
+
+
+@pytest.mark.parametrize("x", [sm.ones(2), sm.asarray([1j])])
+def test_attributes_never_change(x: sm.Tensor) -> None:
+    for name, hint in (("shape", "reshape"), ("real", r"sm\.complex"), ("mT", "Compute another")):
+        with pytest.raises(AttributeError, match=rf"{name}: tensors never change[\s\S]*{hint}") as caught:
+            setattr(x, name, 3)
+        assert isinstance(caught.value, sm.errors.SmeltError)

@@ -30,7 +30,7 @@ from smelt.formats.mlir import (
     Typed,
 )
 from smelt.fuse import ROUTINES, Group, build_region, contiguous, partition, ready, storable
-from smelt.graph import CONTROL, Node, Op, make, row_major, substituted, topological
+from smelt.graph import CONTROL, Node, Op, host_name, make, row_major, substituted, topological
 from smelt.tensor import wrap
 
 # A processor without instructions of its own: no kernel is cut for the sake of some.
@@ -86,6 +86,9 @@ class _Writer:
 
     def group(self, group: Group) -> None:
         """Write one kernel."""
+        if group.sink.op is Op.HOST:
+            name = host_name(group.sink.attribute.function)
+            raise refused(name, "it is computed by Python.", "--level kernel of smelt emit-mlir shows the call.")
         if group.sink.op in ROUTINES or group.sink.op in CONTROL:
             raise refused(group.sink.op.value, "linalg has reductions and elementwise functions, and this is neither.")
         if 0 in group.result.shape:

@@ -96,10 +96,18 @@ def portable_artifact(text: str, version: str | None = None) -> bytes:
 def _module(function: Any, args: Sequence[Any], shapes: Sequence[Any] | None, weights: str) -> mlir.Module:
     if isinstance(function, Imported):
         return _imported(function, args, shapes)
+    if not callable(function):
+        raise ArgumentError(f"export: {function!r:.80} is not a function")
     compiled = function.keeping() if isinstance(function, Jit) else Jit(function)
     if shapes is not None:
         compiled = Jit(compiled.__wrapped__, shapes=shapes)
     graph = compiled.graph(*args)
+    if graph.others:
+        raise ArgumentError(
+            f"export: the function gives a {type(graph.others[0]).__name__}",
+            rule="results of a program are tensors.",
+            hint="Leave it out, or give a tensor: sm.asarray(value).",
+        )
     if graph.effects:
         raise UnsupportedOp("export: the function has effects, such as printing", "host", 0, 0)
     arguments: dict[Node, Any] = {node: {} for node in graph.arguments}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,6 +249,9 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
     >>> program(sm.asarray([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
+    is_path = isinstance(text, str) and "\n" not in text and text.endswith((".mlir", ".mlirbc", ".txt"))
+    if is_path or isinstance(text, PathLike):
+        raise ArgumentError(f"load: {text!r:.80} is a path", hint="Read its text: Path(path).read_text().")
     if not isinstance(text, str):
         raise ArgumentError(
             f"load: the text is of type {type(text).__name__}",
@@ -255,8 +259,6 @@ def load(text: str, *, name: str = "", rules: Rules = SPECIFICATION, limits: Lim
             if hasattr(text, "as_text")
             else "Decode bytes of a text; what MLIR has written as bytecode it has to print as text.",
         )
-    if "\n" not in text and text.endswith((".mlir", ".mlirbc", ".txt")):
-        raise ArgumentError(f"load: {text!r:.80} is a path", hint="Read its text: Path(path).read_text().")
     if not isinstance(rules, Rules):
         raise ArgumentError(f"load: {rules!r:.40} are no rules", rule="there are SPECIFICATION and XLA.")
     module = parsed(text, limits)

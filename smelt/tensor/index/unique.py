@@ -161,7 +161,7 @@ def isin(x: Tensor, test_elements: Tensor, *, invert: bool = False) -> Tensor:
         return wrap(build.unary("not", result) if invert else result)
     # Sorted stably, the first of equal elements is one to test for, if there is one among them.
     both = build.concat([build.reshape(b, (m,)), build.reshape(a, (n,))], 0)
-    order, values = build.sort(both, 0, indices=True), build.sort(both, 0)
+    order, values = build.sort(both, 0, indices=True, name="isin"), build.sort(both, 0)
     places = build.iota(both.shape[0], int64)
     tested = build.cast(build.lt(order, build.size_node(m, int64)), int64)
     mark = build.add(build.add(places, places), tested)
@@ -202,7 +202,7 @@ def _distinct(x: Tensor, name: str, wanted: tuple[str, ...], equal_nan: bool = F
         empty = build.const(0, int64, (0,))
         parts = {"values": flat, "indices": empty, "inverse_indices": build.reshape(empty, node.shape), "counts": empty}
         return {part: parts[part] for part in wanted}
-    values, order = build.sort(flat, 0), build.sort(flat, 0, indices=True)
+    values, order = build.sort(flat, 0, name=name), build.sort(flat, 0, indices=True)
     first = _begins(values, equal_nan)
     groups = build.scan("add", build.cast(first, int64), 0)
     whole = [values, first]

@@ -99,7 +99,7 @@ def _extreme(name: str, op: str, x: Any, axis: Any, keep: bool, dim: Any) -> Ten
     node = computed(node_of(x, name), name)
     axes = fold_axes(node, axis, dim, name)
     refuse_empty(node, axes, name)
-    found = build.reduce(op, _or(node, float("-inf" if op == "max" else "inf")), axes, keep_axes=keep)
+    found = build.reduce(op, _or(node, float("-inf" if op == "max" else "inf")), axes, keep_axes=keep, name=name)
     if not node.dtype.is_float:
         return wrap(found)
     some = build.reduce("max", is_there(node), axes, keep_axes=keep)

@@ -311,7 +311,7 @@ def logsumexp(
     original = floating(x, "logsumexp")
     axes = fold_axes(original, axis, dim, "logsumexp")
     node = widened(original)
-    largest = build.reduce("max", node, axes, keep_axes=True)
+    largest = build.reduce("max", node, axes, keep_axes=True, name="logsumexp")
     # An infinite largest value must not be subtracted from itself.
     finite = build.lt(build.unary("abs", largest), build.const(float("inf"), node.dtype))
     offset = build.where(finite, largest, build.const(0, node.dtype))
@@ -362,7 +362,7 @@ def _position(name: str, op: str, x: Any, axis: int | None, keep: bool, dim: int
         node = build.reshape(node, (product_of(node.shape),))
     along = 0 if axis is None else normalized_axis(axis, rank, name)
     refuse_empty(node, (along,), name)
-    extreme = build.reduce(op, node, (along,), keep_axes=True)
+    extreme = build.reduce(op, node, (along,), keep_axes=True, name=name)
     result = build.cast(_first_equal(node, extreme, along), dtypes.int64)
     if not keep:
         return wrap(result)

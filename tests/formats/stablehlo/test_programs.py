@@ -238,7 +238,8 @@ def test_a_large_constant_is_read_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"), [((b"ML", {}), "of type bytes"), (("", {"rules": "xla"}), "are no rules")]
+    ("given", "message"),
+    [((b"ML", {}), "of type bytes"), ((Path("a.mlir"), {}), "is a path"), (("", {"rules": "xla"}), "are no rules")],
 )
 def test_what_is_no_text_or_no_rules_is_told(given: tuple[object, dict[str, object]], message: str) -> None:
     text, options = given

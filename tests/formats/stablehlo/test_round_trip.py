@@ -260,3 +260,11 @@ def test_constants_without_elements_keep_their_types() -> None:
     again = sm.stablehlo.export(sm.stablehlo.load(text), sm.ones(2))
     found = sm.stablehlo.load(again)(sm.ones(2))
     assert [(x.shape, x.dtype) for x in found[:-1]] == [(x.shape, x.dtype) for x in empty]
+
+
+def test_what_is_no_function_or_gives_no_tensors() -> None:
+    with pytest.raises(ArgumentError, match="export: 3 is not a function"):
+        sm.stablehlo.export(3, sm.zeros(2))  # type: ignore[call-overload]
+    for other, kind in (("s", "str"), (2.5, "float")):
+        with pytest.raises(ArgumentError, match=f"export: the function gives a {kind}"):
+            sm.stablehlo.export(lambda x, other=other: (x, other), sm.zeros(2))
