@@ -243,7 +243,7 @@ class Parser(Cursor):
             name = self.value()
             if self.has(":"):
                 count = self.integer()
-                if not 0 <= count <= self.limits.operations or "#" in name:
+                if not 0 <= count <= self.limits.operations - len(found) or "#" in name:
                     self.fail(f"{name} cannot be {count} values", at=self.at - 1)
                 found += [f"{name}#{k}" for k in range(count)]
             else:

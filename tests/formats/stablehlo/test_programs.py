@@ -207,3 +207,17 @@ def test_calls_of_a_program_look_at_nothing_but_arguments() -> None:
         assert all(bool((a == b).all()) for a, b in zip(quick(x), read(x), strict=True))
         assert bool((within(x) == read(x)[0]).all())
     assert not quick._plan.roots
+
+
+SLICE = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = "stablehlo.slice"(%x) {{start_indices = {start}, limit_indices = array<i64: 4>, strides = array<i64: 1>}}
+    : (tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("start", ["array<i64: 0.5>", "array<i64: 1e999>", "dense<0.5> : tensor<1xf32>"])
+def test_places_are_integers(start: str) -> None:
+    with pytest.raises(ParseError, match="no row of integers"):
+        sm.stablehlo.load(SLICE.format(start=start)).check()
