@@ -245,3 +245,16 @@ def test_a_size_that_its_type_does_not_hold_wraps_around() -> None:
     f = sm.jit(sm.stablehlo.load(text), shapes=[(sm.Dim("n", 1, 500),), ()])
     for size in (200, 300):
         assert f(np.ones(size, np.float32), np.float32(0)).item() == sum(range(size % 256))
+
+
+def test_a_loop_in_which_nothing_changes_gives_its_values_if_its_test_is_false() -> None:
+    text = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.while(%v = %x) : tensor<f32> cond {
+        %most = stablehlo.constant dense<1.0> : tensor<f32>
+        %t = stablehlo.compare GT, %v, %most : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      } do { stablehlo.return %v : tensor<f32> }
+      return %0 : tensor<f32> }"""
+    f = sm.stablehlo.load(text)
+    assert f(np.float32(0.5)).item() == sm.jit(f)(np.float32(0.5)).item() == 0.5
+    assert sm.vmap(f)(np.zeros(3, np.float32)).tolist() == [0.0] * 3
