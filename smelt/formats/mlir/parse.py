@@ -61,7 +61,7 @@ class Parser(Cursor):
         if self.next == "loc":
             self.location()
         else:
-            self.aliases[name] = self.type() if name.startswith("!") else self.attribute()
+            self.define(name)
 
     def _module(self, found: Module) -> None:
         if self.next.startswith("@"):

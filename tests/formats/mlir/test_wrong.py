@@ -24,6 +24,12 @@ def refusal(text: str, limits: mlir.Limits = LIMITS) -> str:
     return str(error.value).splitlines()[0]
 
 
+def _nested(mark: str, three: str) -> str:
+    """Aliases that stand for three of the one before, 3^k in all."""
+    lines = (f"{mark}a{k} = {three.format(f'{mark}a{k - 1}')}\n" for k in range(1, 40))
+    return f"{mark}a0 = i32\n{''.join(lines)}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -81,6 +87,8 @@ def test_wrong_texts(text: str, message: str) -> None:
         ("!a = tensor<" + "1x" * 65 + "f32>", LIMITS, "is too large"),
         ("#a = " + "9" * 5000, LIMITS, "a number has too many digits"),
         ("func.func @f() { return return }", LIMITS._replace(operations=1), "there are too many operations"),
+        (_nested("!", "tuple<{0}, {0}, {0}>"), LIMITS, "line 14, column 14: aliases stand for too much"),
+        (_nested("#", "[{0}, {0}, {0}]"), LIMITS, "aliases stand for too much"),
         ("module {}", LIMITS._replace(characters=5), "the text has 9 characters"),
     ],
 )
