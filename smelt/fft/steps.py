@@ -27,23 +27,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST: Final = 16  # rows of a matrix: larger ones are as much work as another step, and less exact
-_LARGEST_PRIME: Final = 128  # that is transformed by a matrix of its own: up to there, a convolution rounds more
+LARGEST_PRIME: Final = 128  # that is transformed by a matrix of its own: up to there, a convolution rounds more
+LONGEST: Final = 1 << 24  # transform: its tables take some hundred megabytes; a convolution has twice as many elements
 _LONGEST_SUM: Final = 36  # of products, in one go: the longer it is, the more is rounded on the way
 
 
 @functools.lru_cache(maxsize=512)
 def rows_of(size: int) -> int:
     """How many rows to make of a size: itself if it is done in one step, 0 if it has no small factor."""
-    if size <= MOST or (size <= _LARGEST_PRIME and all(size % k for k in range(2, math.isqrt(size) + 1))):
+    if size <= MOST or (size <= LARGEST_PRIME and all(size % k for k in range(2, math.isqrt(size) + 1))):
         return size
     fits = [k for k in range(2, MOST + 1) if size % k == 0]
     if not fits:
-        return next((k for k in range(MOST + 1, _LARGEST_PRIME + 1) if size % k == 0), 0)
+        return next((k for k in range(MOST + 1, LARGEST_PRIME + 1) if size % k == 0), 0)
     steps = math.ceil(math.log(size) / math.log(MOST))
     return min(fits, key=lambda k: abs(math.log(k) - math.log(size) / steps))
 
 
-def is_smooth(size: int, largest: int = _LARGEST_PRIME) -> bool:
+def is_smooth(size: int, largest: int = LARGEST_PRIME) -> bool:
     """Whether a size is a product of small numbers."""
     while size > 1:
         rows = rows_of(size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from smelt import dtypes
 from smelt.errors import ArgumentError, DTypeError, ShapeError
 from smelt.fft.halves import real_numbers, spectrum
-from smelt.fft.steps import joined, part, resized, transformed
+from smelt.fft.steps import LARGEST_PRIME, LONGEST, is_smooth, joined, part, resized, transformed
 from smelt.graph import IndexLike, Node, Shape, build, normalized_axes, normalized_axis, pairs, product_of
 from smelt.tensor import integer, node_of, wrap
 
@@ -168,6 +168,7 @@ def _lines(name: str, node: Node, n: int | None, axis: int, halved: bool = False
         raise ShapeError(f"{name}: axis {along} has the symbolic size {size}", rule="its size must be a number.")
     if size < 1:
         raise ArgumentError(f"{name}: {size} elements cannot be transformed", rule="there is one at least.")
+    _check_tables(name, size)
     before, after = product_of(node.shape[:along]), product_of(node.shape[along + 1 :])
     lines = product_of((before, after))
     beside = not _at_least(after, _LANES) and _at_least(lines, _LANES)
@@ -179,6 +180,13 @@ def _lines(name: str, node: Node, n: int | None, axis: int, halved: bool = False
         nodes = [build.reshape(x, (before, had, after)) for x in pairs.all_parts([node])]
     count = size // 2 + 1 if halved else size
     return _Lines([resized(x, count) for x in nodes], node.shape, along, size, beside)
+
+
+def _check_tables(name: str, size: int) -> None:
+    """A size whose tables of angles are too large is told before they are made."""
+    if size > LONGEST or (2 * size > LONGEST and not is_smooth(size)):
+        rule = f"there are at most {LONGEST} elements, and half as many with a prime factor above {LARGEST_PRIME}."
+        raise ArgumentError(f"{name}: {size} elements are too many for a transform", rule=rule)
 
 
 def _at_least(size: IndexLike, least: int) -> bool:

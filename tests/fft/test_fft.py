@@ -137,6 +137,8 @@ def test_sizes_are_taken_apart_or_made_larger():
         (lambda: sm.fft.fft(sm.asarray(1.0)), ShapeError, "rank 0"),
         (lambda: sm.fft.fft(sm.ones(3), n=0), ArgumentError, "one at least"),
         (lambda: sm.fft.fft(sm.ones((2, 0))), ArgumentError, "one at least"),
+        (lambda: sm.fft.fft(sm.ones(3), n=2**30), ArgumentError, "are too many for a transform"),
+        (lambda: sm.fft.irfft(sm.ones(3), n=8388617), ArgumentError, "half as many with a prime factor above"),
         (lambda: sm.fft.fft(sm.ones(3), axis=2), AxisError, "fft"),
         (lambda: sm.fft.fft(sm.ones(3), norm="none"), ArgumentError, "norm is 'none'"),
         (lambda: sm.fft.rfft(sm.ones(3) * 1j), DTypeError, "Use fft"),

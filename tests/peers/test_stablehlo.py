@@ -136,7 +136,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
             jax.scipy.special.polygamma(2, x),
             jax.scipy.special.zeta(jnp.float32(1), x + 5),
         ),
-        (np.array([0.0, -0.0, -1.0, -2.0, 1.5, np.nan], np.float32),),
+        (np.array([0.0, -0.0, -1.0, -2.0, 1.5, -1.5, -2.25, np.nan], np.float32),),
     ),
     "complex": (
         lambda x: (

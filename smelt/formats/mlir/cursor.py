@@ -48,6 +48,8 @@ class Cursor:
         self.types: dict[str, Type] = {}  # by their text
         self.numbers: dict[tuple[str, Type], Dense] = {}  # constants of one short number, which come again and again
         self.aliases: dict[str, Attribute] = {}  # what #name and !name stand for
+        self.lengths: dict[str, int] = {}  # in tokens, if aliases in them were written out
+        self.written_out = 0  # tokens that aliases stood for
         self.depth = 0
         self.operations = 0
         self.end = time.monotonic() + limits.seconds
@@ -104,6 +106,20 @@ class Cursor:
         self.depth += 1
         if self.depth > self.limits.depth:
             self.fail("this is nested too deeply", f"at most {self.limits.depth} levels are read.")
+
+    def define(self, name: str) -> None:
+        """Let a name stand for the type or attribute that comes next."""
+        start = self.at + self.written_out
+        self.aliases[name] = self.type() if name.startswith("!") else self.attribute()
+        self.lengths[name] = self.at + self.written_out - start
+
+    def defined(self, name: str) -> Attribute:
+        """What the name that was just passed stands for. Names in what others stand for multiply."""
+        self.written_out += self.lengths[name]
+        if self.written_out > self.limits.aliased:
+            rule = f"at most {self.limits.aliased} words and brackets are read in their places."
+            self.fail("aliases stand for too much", rule, self.at - 1)
+        return self.aliases[name]
 
     def count(self) -> None:
         """Note one more operation."""
@@ -163,7 +179,7 @@ class Cursor:
             self.fail("the brackets of a type do not fit together", at=self.at - 1)
         if token.startswith("!") or _WORD.match(token):
             if token in self.aliases and isinstance(self.aliases[token], Ranked | Tuple | FunctionType | Opaque):
-                found: Type = self.aliases[token]
+                found: Type = self.defined(token)
                 return found
             return Opaque(f"{token}<{' '.join(self.skip())}>" if self.next == "<" else token)
         self.at -= bool(token)
@@ -310,7 +326,7 @@ class Cursor:
     def _coded(self) -> Attribute:
         name = self.take()
         if self.next != "<":
-            return self.aliases.get(name, Coded(name))
+            return self.defined(name) if name in self.aliases else Coded(name)
         self.at += 1
         return self.coded(name)
 

@@ -34,7 +34,7 @@ _PIECE: Final = 1 << 20  # digits that are taken at once: copies of all would ne
 _BRACKETS: Final = frozenset("[](),")
 _COMPLEX: Final = re.compile(r"complex<(f32|f64)>")
 _NUMBER: Final = re.compile(r"[-+]?(0x[0-9A-Fa-f]+|[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?)")
-_WIDTHS: Final = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+_WIDTHS: Final = {"f8E4M3FN": 8, "f8E5M2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 
 def numpy_type(element: str) -> np.dtype[Any] | None:

@@ -13,6 +13,7 @@ class Limits(NamedTuple):
     depth: int = 64  # of regions in each other, and of attributes in each other
     axes: int = 64
     elements: int = 1 << 40  # of one type
+    aliased: int = 1 << 22  # tokens that aliases stand for, all uses together
     calls: int = 100_000  # functions that are written out where they are called
     seconds: float = 600.0
 

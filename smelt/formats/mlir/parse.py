@@ -65,7 +65,7 @@ class Parser(Cursor):
         if self.next == "loc":
             self.location()
         else:
-            self.aliases[name] = self.type() if name.startswith("!") else self.attribute()
+            self.define(name)
 
     def _module(self, found: Module) -> None:
         if self.next.startswith("@"):
@@ -247,7 +247,7 @@ class Parser(Cursor):
             name = self.value()
             if self.has(":"):
                 count = self.integer()
-                if not 0 <= count <= self.limits.operations or "#" in name:
+                if not 0 <= count <= self.limits.operations - len(found) or "#" in name:
                     self.fail(f"{name} cannot be {count} values", at=self.at - 1)
                 found += [f"{name}#{k}" for k in range(count)]
             else:

@@ -12,7 +12,7 @@ from smelt import linalg
 from smelt.dtypes import DType, int32
 from smelt.formats.mlir import Typed
 from smelt.formats.stablehlo import dynamic, elementwise, lapack, sorts
-from smelt.formats.stablehlo.rows import Call, Row, Value, rows, stand_in
+from smelt.formats.stablehlo.rows import Call, Row, Value, integers_of, rows, stand_in
 from smelt.graph import Hosted, Named, Node, Shape, build, pairs, values_of
 
 Array = Any
@@ -120,8 +120,19 @@ def _configuration(call: Call) -> dict[str, Any]:
     return {name: value.value if isinstance(value, Typed) else value for name, value in known.items()}
 
 
+def _check_layouts(call: Call) -> None:
+    """An order of axes for each matrix. What the order is does not matter: nothing lies in memory here."""
+    for name in ("operand_layouts", "result_layouts"):
+        orders = call.attribute(name)
+        for k, order in enumerate(orders if isinstance(orders, list | tuple) else ()):
+            axes = integers_of(order, 0)
+            if axes is None or sorted(axes) != list(range(len(axes))):
+                call.wrong(f"entry {k} of {name} is no order of axes")
+
+
 def _custom_call(call: Call) -> list[Value]:
     target = call.symbol("call_target_name")
+    _check_layouts(call)
     if target in _SAME:
         return list(call.operands)
     function = _TARGETS.get(target)

@@ -132,13 +132,11 @@ def _while(call: Call) -> list[Value]:
     if _types(following) != _types(states):
         call.wrong("its values change their types")
     real, inner, next_ = map(pairs.all_parts, (states, stand_ins, following))
-    found = _looped(call, real, inner, next_, asked)
+    found = _looped(real, inner, next_, asked)
     return list(pairs.in_pairs([state.dtype for state in states], found))
 
 
-def _looped(
-    call: Call, states: list[Node], stand_ins: list[Node], following: list[Node], asked: Node
-) -> Sequence[Node]:
+def _looped(states: list[Node], stand_ins: list[Node], following: list[Node], asked: Node) -> Sequence[Node]:
     """A loop whose states are real: the parts of complex ones are states of their own."""
     found = loops.counted(states, stand_ins, asked, following)
     if found is not None:
@@ -148,8 +146,8 @@ def _looped(
     # What is handed on unchanged is no state.
     kept = {old: state for old, new, state in zip(stand_ins, following, states, strict=True) if new is old}
     carried = [k for k, old in enumerate(stand_ins) if old not in kept]
-    if not carried:
-        call.wrong("nothing changes in the loop, so that it would never end")
+    if not carried:  # it ends at once, or never
+        return states
     *body, test = substituted([*(following[k] for k in carried), asked], kept)
     done = closed.close([body, [test]], [stand_ins[k] for k in carried])
     attribute = Loop(done.bodies[0], done.bodies[1], len(carried), len(done.hoisted), 0, None)

@@ -17,6 +17,7 @@ from smelt.graph import (
     Op,
     build,
     constant_bytes,
+    constant_value,
     identity,
     least,
     pairs,
@@ -103,6 +104,13 @@ def _argument(body: Body, xs: Sequence[Node], inits: Sequence[Node], axis: int) 
     return None
 
 
+def _is_first(positions: Node, init: Node, axes: Sequence[int]) -> bool:
+    """Whether positions along these axes begin with 0, which a first one does not come before."""
+    if init.op is not Op.CONST or constant_value(init) < 0 or 0 in map(least, positions.shape):
+        return False
+    return any(positions is movement.iota(positions.dtype, positions.shape, axis) for axis in axes)
+
+
 def _reduce(call: Call) -> list[Value]:
     xs, inits = _halves(call)
     axes = call.axes("dimensions", xs[0].rank)
@@ -139,11 +147,12 @@ def fold_axes(call: Call, xs: Sequence[Node], inits: Sequence[Node], body: Body,
     rows = [_joined(x, axes) for x in xs]
     axis = rows[0].rank - 1
     found = _argument(body, rows, inits, axis)
-    if found is not None:
+    if found is not None and _is_first(xs[1], inits[1], axes):
         return found
-    if not isinstance(rows[0].shape[axis], int):
-        call.refuse("a body that is no known function, over an axis whose size is not known")
-    found = fold(rows, axis, regions.combining(body))
+    if found is None:
+        if not isinstance(rows[0].shape[axis], int):
+            call.refuse("a body that is no known function, over an axis whose size is not known")
+        found = fold(rows, axis, regions.combining(body))
     return regions.lifted(body, [*(build.broadcast_to(init, shape) for init in inits), *found])
 
 

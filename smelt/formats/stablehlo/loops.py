@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from smelt import runtime
-from smelt.dtypes import DType, int64
+from smelt.dtypes import DType, int32, int64
 from smelt.formats.stablehlo import indexing
 from smelt.formats.stablehlo.rows import stand_in
 from smelt.graph import (
@@ -23,6 +23,7 @@ from smelt.graph import (
     closed,
     constant_value,
     index,
+    least,
     size_of,
     substituted,
     topological,
@@ -117,9 +118,13 @@ def _size(node: Node) -> IndexLike | None:
     """The number that a node is for all values of tensors."""
     if node.op is Op.CONST:
         return int(constant_value(node))
-    if node.op is Op.CAST and node.dtype.is_integer:
-        node = node.sources[0]
-    return runtime.counted(node)
+    if node.op is not Op.CAST or not node.dtype.is_integer:
+        return runtime.counted(node)
+    size = runtime.counted(node.sources[0])
+    if size is None or least(size) < node.dtype.minimum:
+        return None  # it wraps around
+    # StableHLO itself has sizes in int32, however large smelt believes that they may be.
+    return size if node.dtype.bits >= int32.bits or upper(size) <= node.dtype.maximum else None
 
 
 class _Rows(NamedTuple):
@@ -238,6 +243,8 @@ def _last(first: int, step: int, length: IndexLike, dtype: DType) -> Node:
 
 def _bounded(turn: Node, count: _Count, old: Node) -> Node:
     """The counter, showing between which numbers it lies: indexing by it is known to stay inside then."""
+    if upper(count.length) - 1 > old.dtype.maximum:  # it begins below 0, and how far it is from there does not fit
+        return build.add(turn, build.const(count.first, old.dtype))
     low, high = (build.size_node(n, old.dtype) for n in (0, size_of(index.maximum(count.length - 1, 0))))
     inside = build.minimum(build.maximum(turn, low), high)
     return inside if count.first == 0 else build.add(inside, build.const(count.first, old.dtype))

@@ -149,9 +149,11 @@ class Call:
 def integers_of(value: Any, count: int) -> tuple[int, ...] | None:
     """The integers of an attribute, row by row; those of a splat `count` times."""
     if isinstance(value, Array):
-        return tuple(int(v) for v in value.values)
+        return None if any(isinstance(v, float) for v in value.values) else tuple(int(v) for v in value.values)
     if isinstance(value, Dense) and value.data:
         flat = types.array(value).reshape(-1)
+        if flat.dtype.kind not in "iub":
+            return None
         return (int(flat[0]),) * count if value.splat and count else tuple(int(v) for v in flat)
     if isinstance(value, Dense):
         return ()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from smelt.dtypes import compute_dtype, int64, uint64
+from smelt.dtypes import bool_, compute_dtype, int64, uint64
 from smelt.formats.stablehlo.elementwise import UNSIGNED, number
 from smelt.formats.stablehlo.rows import Call, Row, rows
 from smelt.graph import Node, build, pairs
@@ -59,8 +59,8 @@ def bessel_i1e(x: Node) -> Node:
     return build.binary("copysign", build.where(build.le(size, eight), near, far), x)
 
 
-def zeta(x: Node, q: Node) -> Node:
-    """The sum over k of (q + k)^-x, by the formula of Euler and Maclaurin after the first terms."""
+def _zeta_above(x: Node, q: Node) -> Node:
+    """The sum over k of (q + k)^-x for q above 0, by the formula of Euler and Maclaurin after the first terms."""
     power = build.neg(x)
     total = build.binary("pow", q, power)
     for k in range(1, _ZETA_TERMS):
@@ -74,11 +74,26 @@ def zeta(x: Node, q: Node) -> Node:
         total = build.add(total, build.scale(build.mul(factor, falling), coefficient))
         factor = build.mul(factor, build.mul(build.shift(x, 2.0 * k + 1), build.shift(x, 2.0 * k + 2)))
         falling = build.div(falling, build.mul(a, a))
-    one, nan, infinite = (number(v, x) for v in (1.0, math.nan, math.inf))
-    whole = build.eq(build.unary("floor", q), q)
-    even = build.eq(build.binary("mod", x, number(2.0, x)), number(0.0, x))  # both sides of a pole have one sign
-    below = build.where(build.binary("and", whole, even), infinite, nan)
-    total = build.where(build.le(q, number(0.0, q)), below, total)
+    return total
+
+
+def zeta(x: Node, q: Node) -> Node:
+    """The sum over k of (q + k)^-x. Of numbers q below 0 that are no integers it exists for integers x alone: it is the
+    sum over all integers k, which only asks for the fraction of q, less the terms that come before q. All are sums of
+    numbers above 0; from q itself, only the first terms of the formula would be.
+    """
+    zero, one, nan, infinite = (number(v, x) for v in (0.0, 1.0, math.nan, math.inf))
+    pole = build.bitwise_and(build.eq(build.unary("floor", q), q), build.le(q, zero))
+    below = build.bitwise_and(build.lt(q, zero), build.eq(pole, build.const(False, bool_)))
+    even = build.eq(build.binary("mod", x, number(2.0, x)), zero)  # both sides of a pole have one sign
+    after = _zeta_above(x, build.where(below, build.sub(one, q), q))
+    opposite = build.neg(q)
+    fraction = build.where(below, build.sub(opposite, build.unary("floor", opposite)), number(0.5, x))
+    left, right = _zeta_above(x, fraction), _zeta_above(x, build.sub(one, fraction))
+    summed = build.where(even, build.sub(build.add(right, left), after), build.add(build.sub(right, left), after))
+    summed = build.where(build.eq(build.unary("floor", x), x), summed, nan)
+    total = build.where(below, summed, after)
+    total = build.where(pole, build.where(even, infinite, nan), total)
     total = build.where(build.eq(x, one), infinite, total)
     return build.where(build.lt(x, one), nan, total)
 

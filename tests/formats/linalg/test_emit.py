@@ -81,7 +81,7 @@ def test_what_has_no_form_is_refused_by_name(function: Callable[..., Any], name:
 
 
 def test_calls_of_python_are_refused() -> None:
-    with pytest.raises(UnsupportedOp, match="host"):
+    with pytest.raises(UnsupportedOp, match=r"sin cannot be written[\s\S]*computed by Python"):
         emit(lambda x: sm.callback(np.sin, x, x), X)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,8 @@ def test_results_are_named_one_by_one_or_together() -> None:
         ("dense<> : tensor<0x2xf32>", []),
         ("dense<1.5> : tensor<4xbf16>", [1.5]),
         ("dense<(1.0, -2.0)> : tensor<complex<f32>>", [1 - 2j]),
+        ("dense<[0x38, 0xC0]> : tensor<2xf8E4M3FN>", [1.0, -2.0]),
+        ("dense<0xFC> : tensor<f8E5M2>", [-math.inf]),
         ("dense<255> : tensor<ui8>", [255]),
         ("dense<255> : tensor<i8>", [-1]),
     ],

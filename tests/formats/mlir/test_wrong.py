@@ -24,6 +24,12 @@ def refusal(text: str, limits: mlir.Limits = LIMITS) -> str:
     return str(error.value).splitlines()[0]
 
 
+def _nested(mark: str, three: str) -> str:
+    """Aliases that stand for three of the one before, 3^k in all."""
+    lines = (f"{mark}a{k} = {three.format(f'{mark}a{k - 1}')}\n" for k in range(1, 40))
+    return f"{mark}a0 = i32\n{''.join(lines)}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -44,6 +50,7 @@ def refusal(text: str, limits: mlir.Limits = LIMITS) -> str:
         ("#a = dense<[1, 2, 3, 4]> : tensor<2x2xi32>", "the lists of a constant are not nested as its type"),
         ("#a = dense<[[1], [2]]> : tensor<2xi32>", "the lists of a constant are not nested as its type"),
         ("#a = dense<0x7FC000010000> : tensor<f32>", "0x7FC000010000 is not the bits of a f32"),
+        (f"#a = dense<0x{'F' * 300}> : tensor<4xf8E4M3FN>", "is not the bits of a f8E4M3FN"),
         ("#a = 0x7FC000010000 : f32", "0x7FC000010000 is not the bits of a f32"),
         ("#a = dense<[nan, inf]> : tensor<2xf32>", "a number is expected in a constant, not nan"),
         ('#a = dense<"0x00 00 00 00"> : tensor<f32>', "the bytes of a constant have spaces between them"),
@@ -54,6 +61,7 @@ def refusal(text: str, limits: mlir.Limits = LIMITS) -> str:
         ("%0:2 = stablehlo.add %x, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>", "has 1 results, and 2 names"),
         ("\x00", "line 1, column 1: an operation is expected here"),
         ("%99999999999999999999:3", "'=' is expected here"),
+        (f"{', '.join(f'%{k}:2000000' for k in range(15))} = stablehlo.add", "%1 cannot be 2000000 values"),
         ("%0:999999999999 = stablehlo.add", "%0 cannot be 999999999999 values"),
         ("%0 = arith.cmpf lt, %x, %y : f32", "line 1, column 17: arith.cmpf has no predicate lt"),
         ("%0 = arith.constant @f", "line 1, column 21: this is no constant"),
@@ -79,6 +87,8 @@ def test_wrong_texts(text: str, message: str) -> None:
         ("!a = tensor<" + "1x" * 65 + "f32>", LIMITS, "is too large"),
         ("#a = " + "9" * 5000, LIMITS, "a number has too many digits"),
         ("func.func @f() { return return }", LIMITS._replace(operations=1), "there are too many operations"),
+        (_nested("!", "tuple<{0}, {0}, {0}>"), LIMITS, "line 14, column 14: aliases stand for too much"),
+        (_nested("#", "[{0}, {0}, {0}]"), LIMITS, "aliases stand for too much"),
         ("module {}", LIMITS._replace(characters=5), "the text has 9 characters"),
     ],
 )

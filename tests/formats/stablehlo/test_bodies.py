@@ -157,9 +157,7 @@ def test_an_unknown_comparator_sorts_and_keeps_the_order_of_equals(size: int) ->
     assert [a.tolist() for a in found] == [x[order].tolist(), y[order].tolist()]
 
 
-@pytest.mark.parametrize("values", list(itertools.permutations([1.0, np.nan, 3.0])))
-def test_the_largest_with_nan(values: tuple[float, ...]) -> None:
-    text = """func.func @main(%x: tensor<3xf32>) -> tensor<i32> {
+LARGEST = """func.func @main(%x: tensor<3xf32>) -> tensor<i32> {
       %i = stablehlo.iota dim = 0 : tensor<3xi32>
       %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
       %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -178,7 +176,22 @@ def test_the_largest_with_nan(values: tuple[float, ...]) -> None:
         stablehlo.return %8, %9 : tensor<f32>, tensor<i32>
       }
       return %0#1 : tensor<i32> }"""
-    assert run(text, np.float32(values)) == [int(np.argmax(values))]
+
+
+@pytest.mark.parametrize("values", list(itertools.permutations([1.0, np.nan, 3.0])))
+def test_the_largest_with_nan(values: tuple[float, ...]) -> None:
+    assert run(LARGEST, np.float32(values)) == [int(np.argmax(values))]
+
+
+@pytest.mark.parametrize(("positions", "first", "wanted"), [((5, 6, 7), 0, 0), ((5, 6, 7), -1, -1), ((5, 6, 7), 9, 5)])
+def test_the_first_position_counts(positions: tuple[int, ...], first: int, wanted: int) -> None:
+    """Where all numbers are as small as the first one is, it may come before the others."""
+    text = LARGEST.replace("%i = stablehlo.iota dim = 0", f"%i = stablehlo.constant dense<{list(positions)}>")
+    text = text.replace("dense<0> :", f"dense<{first}> :")
+    assert run(text, np.full(3, -np.inf, np.float32)) == [wanted]
+    assert run(text, np.float32([1, 3, 2])) == [positions[1]]
+    counted = LARGEST.replace("dense<0> :", f"dense<{first}> :")
+    assert run(counted, np.full(3, -np.inf, np.float32)) == [min(first, 0)]
 
 
 def test_a_batch_norm_and_its_gradient() -> None:

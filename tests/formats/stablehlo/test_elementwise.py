@@ -119,3 +119,20 @@ def test_floats_become_integers_and_bools() -> None:
         *(0, 2**31 - 1, LEAST, 1, -1)
     ]
     assert apply("convert", [NAN, 0.0, -0.0, 0.5], dtype=np.float32, gives="tensor<4xi1>") == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"),  # scipy.special.zeta(order, x); NaN where both sides of a pole have different signs
+    [
+        (2, [9.379246644989, 15.03134603195, 9.859703491995, 1e40, np.inf, 0.644934066848]),
+        (3, [0.1181020258209, -34.41761682892, 4.90136013136e-5, -1e60, np.nan, 0.202056903160]),
+        (2.5, [np.nan, np.nan, np.nan, np.nan, np.nan, 0.341487257250]),
+    ],
+)
+def test_zeta_of_numbers_below_0(order: float, wanted: list[float]) -> None:
+    f = sm.stablehlo.load(f"""func.func @main(%q: tensor<6xf64>) -> tensor<6xf64> {{
+      %x = stablehlo.constant dense<{order:.1f}> : tensor<6xf64>
+      %r = chlo.zeta %x, %q : tensor<6xf64>, tensor<6xf64> -> tensor<6xf64>
+      return %r : tensor<6xf64> }}""")
+    found = f(np.array([-1.5, -20.3, -100.5, -1e-20, -3.0, 2.0])).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)

@@ -204,3 +204,57 @@ def test_rows_of_what_may_have_none() -> None:
     other = sm.stablehlo.load(OPEN.replace("BOUND", "%k").replace("TYPE", "tensor<?xf32>"))
     with pytest.raises(sm.errors.ShapeError, match="Declare the dim with a lower bound"):
         sm.jit(other, shapes=shapes)(X, np.zeros(2, np.float32))
+
+
+COUNTS = """func.func @main(%x: tensor<f32>) -> tensor<f32> {{
+  %first = stablehlo.constant dense<{first}> : tensor<{kind}>
+  %last = stablehlo.constant dense<{last}> : tensor<{kind}>
+  %one = stablehlo.constant dense<1> : tensor<{kind}>
+  %0:2 = stablehlo.while(%i = %first, %v = %x) : tensor<{kind}>, tensor<f32>
+   cond {{
+    %t = stablehlo.compare LT, %i, %last : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  }} do {{
+    %f = stablehlo.convert %i : (tensor<{kind}>) -> tensor<f32>
+    %w = stablehlo.add %v, %f : tensor<f32>
+    %n = stablehlo.add %i, %one : tensor<{kind}>
+    stablehlo.return %n, %w : tensor<{kind}>, tensor<f32>
+  }}
+  return %0#1 : tensor<f32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "kind, first, last",
+    [("i8", -100, 100), ("i8", -28, 100), ("i8", -29, 100), ("i16", -200, 300), ("i16", -32768, 10)],
+)
+def test_a_count_may_begin_further_below_0_than_its_type_reaches(kind: str, first: int, last: int) -> None:
+    f = sm.stablehlo.load(COUNTS.format(kind=kind, first=first, last=last))
+    assert f(sm.asarray(0.0)).item() == pytest.approx(sum(range(first, last)), rel=1e-3)
+
+
+def test_a_size_that_its_type_does_not_hold_wraps_around() -> None:
+    """As in `jnp.asarray(x.shape[0]).astype(jnp.uint8)`."""
+    count = """%size = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %last = stablehlo.convert %size : (tensor<i32>) -> tensor<ui8>"""
+    text = COUNTS.format(kind="ui8", first=0, last=0).replace(
+        "%x: tensor<f32>", "%x: tensor<?xf32>, %zero: tensor<f32>"
+    )
+    text = text.replace("%last = stablehlo.constant dense<0> : tensor<ui8>", count).replace("%v = %x", "%v = %zero")
+    f = sm.jit(sm.stablehlo.load(text), shapes=[(sm.Dim("n", 1, 500),), ()])
+    for size in (200, 300):
+        assert f(np.ones(size, np.float32), np.float32(0)).item() == sum(range(size % 256))
+
+
+def test_a_loop_in_which_nothing_changes_gives_its_values_if_its_test_is_false() -> None:
+    text = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.while(%v = %x) : tensor<f32> cond {
+        %most = stablehlo.constant dense<1.0> : tensor<f32>
+        %t = stablehlo.compare GT, %v, %most : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %t : tensor<i1>
+      } do { stablehlo.return %v : tensor<f32> }
+      return %0 : tensor<f32> }"""
+    f = sm.stablehlo.load(text)
+    assert f(np.float32(0.5)).item() == sm.jit(f)(np.float32(0.5)).item() == 0.5
+    assert sm.vmap(f)(np.zeros(3, np.float32)).tolist() == [0.0] * 3

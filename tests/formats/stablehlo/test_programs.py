@@ -145,8 +145,16 @@ def main(body: str, types: str = "tensor<2x3xf32>", gives: str = "tensor<2x3xf32
             ParseError,
             "broadcast_dimensions [1, 1] are not 2 different",
         ),
-        ("%0 = stablehlo.reverse %x, dims = [0, 5] : tensor<2x3xf32>", ParseError, "dimensions [0, 5] are not different"),
-        ("%0 = stablehlo.reverse %x, dims = [1, 1] : tensor<2x3xf32>", ParseError, "dimensions [1, 1] are not different"),
+        (
+            "%0 = stablehlo.reverse %x, dims = [0, 5] : tensor<2x3xf32>",
+            ParseError,
+            "dimensions [0, 5] are not different",
+        ),
+        (
+            "%0 = stablehlo.reverse %x, dims = [1, 1] : tensor<2x3xf32>",
+            ParseError,
+            "dimensions [1, 1] are not different",
+        ),
     ],
 )
 def test_mistakes_have_places(line: str, kind: type[Exception], message: str) -> None:
@@ -290,3 +298,17 @@ def test_reading_leaves_the_search_for_garbage_as_it_was() -> None:
         with pytest.raises(ParseError):
             sm.stablehlo.load("func.func @main(")
         assert gc.isenabled() is wanted
+
+
+SLICE = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = "stablehlo.slice"(%x) {{start_indices = {start}, limit_indices = array<i64: 4>, strides = array<i64: 1>}}
+    : (tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("start", ["array<i64: 0.5>", "array<i64: 1e999>", "dense<0.5> : tensor<1xf32>"])
+def test_places_are_integers(start: str) -> None:
+    with pytest.raises(ParseError, match="no row of integers"):
+        sm.stablehlo.load(SLICE.format(start=start)).check()
