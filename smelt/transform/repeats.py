@@ -53,7 +53,7 @@ class Repeats:
         seen = self.seen.setdefault((structure, tuple([_without_sizes(mark) for mark in marks])), {})
         if marks in seen:  # by another thread
             return
-        before = next(reversed(seen), marks)
+        *_, before = marks, *seen  # at once: another thread may note something meanwhile
         seen[marks] = None
         if len(seen) != _ENOUGH:
             return
