@@ -26,7 +26,6 @@ _NAME: Final = re.compile(r'[A-Za-z_"]')
 _VISIBLE: Final = frozenset({"public", "private", "nested"})
 
 
-@kept()
 def parse(text: str, limits: Limits = LIMITS) -> Module:
     """The module that a text describes, in generic or in pretty form, or in both; ParseError says where it ends to be
     one.
@@ -43,6 +42,7 @@ class Parser(Cursor):
 
     # --- the module
 
+    @kept()
     def module(self) -> Module:
         """The whole text."""
         found = Module("", {}, [], {}, {}, self.text)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from smelt.dtypes import bool_, compute_dtype, int64, uint64
+from smelt.dtypes import compute_dtype, int64, uint64
 from smelt.formats.stablehlo.elementwise import UNSIGNED, number
 from smelt.formats.stablehlo.rows import Call, Row, rows
 from smelt.graph import Node, build, pairs
@@ -84,7 +84,7 @@ def zeta(x: Node, q: Node) -> Node:
     """
     zero, one, nan, infinite = (number(v, x) for v in (0.0, 1.0, math.nan, math.inf))
     pole = build.bitwise_and(build.eq(build.unary("floor", q), q), build.le(q, zero))
-    below = build.bitwise_and(build.lt(q, zero), build.eq(pole, build.const(False, bool_)))
+    below = build.bitwise_and(build.lt(q, zero), build.unary("not", pole))
     even = build.eq(build.binary("mod", x, number(2.0, x)), zero)  # both sides of a pole have one sign
     after = _zeta_above(x, build.where(below, build.sub(one, q), q))
     opposite = build.neg(q)
